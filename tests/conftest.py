@@ -1,0 +1,102 @@
+"""What every test shares: the frameworks that are installed, arrays of theirs, and hypothesis' profiles."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+FRAMEWORKS = ("jax", "torch")
+INSTALLED = {name: importlib.util.find_spec(name) is not None for name in FRAMEWORKS}
+
+if INSTALLED["jax"]:
+    # Leave room for the other worker and the other framework; must be set before JAX wakes up.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+if INSTALLED["torch"]:
+    import torch
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
+if importlib.util.find_spec("hypothesis") is not None:
+    from hypothesis import HealthCheck, settings
+
+    # Compilation makes the first example slow: no deadline. Derandomised: a red test stays red.
+    slow_ok = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
+    settings.register_profile(
+        "quick", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok, database=None
+    )
+    settings.register_profile(
+        "thorough", deadline=None, max_examples=500, suppress_health_check=slow_ok, print_blob=True
+    )
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where the test arrays live: cpu, cuda, ... (default cpu)")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The device asked for on the command line with `--device`."""
+    return str(request.config.getoption("--device"))
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of a framework, "jax" or "torch"; skips where it is not installed."""
+    name = str(request.param)
+    if not INSTALLED[name]:
+        pytest.skip(f"{name} is not installed (pip install -e '.[{name}]')")
+    return name
+
+
+def to_array(backend: str, x: Any, dtype: str = "float64", device: str = "cpu") -> Any:
+    """`x` as an array of a framework on a device; integers and booleans keep their kind."""
+    values = np.asarray(x)
+    if values.dtype.kind == "f":
+        values = values.astype(dtype if dtype != "bfloat16" else "float32")
+    if backend == "jax":
+        import jax.numpy as jnp
+
+        kind = {"cuda": "gpu"}.get(device, device)
+        array = jax.device_put(jnp.asarray(values), jax.devices(kind)[0])
+        return array.astype(jnp.bfloat16) if dtype == "bfloat16" and values.dtype.kind == "f" else array
+    array = torch.as_tensor(np.array(values, order="C"), device=device)
+    return array.to(torch.bfloat16) if dtype == "bfloat16" and values.dtype.kind == "f" else array
+
+
+@pytest.fixture
+def asarray(backend: str, device: str) -> Callable[..., Any]:
+    """Makes arrays of the test's backend: `asarray(x)` in float64, `asarray(x, "float32")`."""
+
+    def make(x: Any, dtype: str = "float64") -> Any:
+        return to_array(backend, x, dtype, device)
+
+    return make
+
+
+@pytest.fixture
+def tonumpy() -> Callable[[Any], np.ndarray]:
+    """Brings an array of either framework back as numpy, detached and on the host."""
+
+    def bring(x: Any) -> np.ndarray:
+        if hasattr(x, "detach"):
+            x = x.detach().cpu()
+            x = x.float() if str(x.dtype) == "torch.bfloat16" else x
+        return np.asarray(x)
+
+    return bring
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A seeded generator, fresh for every test."""
+    return np.random.default_rng(20220519)

@@ -1,0 +1,125 @@
+"""The direction gfy <- solvers <- bench and reports -> bench.records, held by reading every import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("gfy", "solvers", "bench", "reports")
+# What a file of a room may import from the four rooms; a name stands for itself and what lies below it.
+ALLOWED = {
+    "gfy": ("gfy",),
+    "solvers": ("gfy", "solvers"),
+    "bench": ("gfy", "solvers", "bench"),
+    "reports": ("reports", "bench.records"),
+}
+# The command line is the one place that hands rows over to the page builder.
+MAY_OPEN_REPORTS = ("bench.cli",)
+# The report builds on a machine that has no framework and no solver.
+NOT_IN_REPORTS = ("jax", "jaxlib", "jaxopt", "torch", "optax", "flax", "equinox", "cvxpy", "array_api_compat")
+RECORDS_MAY_IMPORT = {"pandas"} | set(sys.stdlib_module_names)
+
+
+def imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every import in a file, those inside functions and by `import_module` too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".") if is_package else module.split(".")[:-1]
+                parts = parts[: len(parts) - (node.level - 1)]
+                base = ".".join([*parts, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in ("import_module", "__import__") and isinstance(node.args[0].value, str):
+                yield node.lineno, node.args[0].value
+
+
+def within(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
+
+
+def wrong_arrows(source: str, module: str, is_package: bool = False) -> list[str]:
+    """Sentences for the imports of one file that point the wrong way."""
+    room = module.split(".")[0]
+    allowed = ALLOWED[room]
+    if within(module, MAY_OPEN_REPORTS):
+        allowed = (*allowed, "reports")
+    found = []
+    for line, name in imported(ast.parse(source), module, is_package):
+        if name.split(".")[0] in ROOMS and not within(name, allowed):
+            found.append(f"{module}:{line} imports {name}; {room} may import {', '.join(allowed)} only")
+        if room == "reports" and within(name, NOT_IN_REPORTS):
+            found.append(f"{module}:{line} imports {name}; reports must build without it")
+    return found
+
+
+def modules(room: str) -> Iterator[tuple[Path, str, bool]]:
+    for path in sorted((ROOT / room).rglob("*.py")):
+        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        yield path, ".".join(parts[:-1] if is_package else parts), is_package
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_arrows_point_one_way(room: str) -> None:
+    files = list(modules(room))
+    assert files, f"no Python files under {room}/"
+    wrong = [s for path, name, pkg in files for s in wrong_arrows(path.read_text("utf-8"), name, pkg)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("gfy.losses", "import solvers"),
+        ("gfy.losses", "def f():\n    from bench.records import Store"),
+        ("gfy.energies.base", "from ...solvers import Auto"),
+        ("gfy.losses", "import importlib\nimportlib.import_module('solvers.auto')"),
+        ("solvers.auto", "import bench.clock as clock"),
+        ("bench.runner", "from reports import render"),
+        ("reports.load", "from bench import runner"),
+        ("reports.load", "import bench"),
+        ("reports.load", "import gfy.errors"),
+        ("reports.figures", "import jax.numpy as jnp"),
+    ],
+)
+def test_a_wrong_arrow_is_seen(module: str, source: str) -> None:
+    assert len(wrong_arrows(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("solvers.auto", "from gfy import InnerProblem\nfrom . import _loop"),
+        ("bench.problems.pairwise", "from ..records import Store\nimport solvers, gfy"),
+        ("bench.cli", "def report():\n    import reports.render"),
+        ("reports.load", "from bench.records import Store\nfrom bench import records\nimport bench.records"),
+        ("gfy.losses", "from gfyx import a\nimport solversx"),
+    ],
+)
+def test_a_right_arrow_passes(module: str, source: str) -> None:
+    assert wrong_arrows(source, module) == []
+
+
+def test_records_stand_on_the_standard_library_and_pandas() -> None:
+    path = ROOT / "bench" / "records.py"
+    names = {name.split(".")[0] for _, name in imported(ast.parse(path.read_text("utf-8")), "bench.records", False)}
+    assert names <= RECORDS_MAY_IMPORT | {"bench"}, f"bench/records.py imports {sorted(names - RECORDS_MAY_IMPORT)}"
+
+
+@pytest.mark.parametrize("name", ["bench", "bench.records", "bench.cli", "reports", "gfy", "solvers"])
+def test_importing_a_room_wakes_no_framework(name: str) -> None:
+    heavy = ("jax", "torch", "cvxpy", "matplotlib", "sklearn", "scipy", "dask", "gymnasium")
+    code = f"import sys, {name}; print(*[m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
