@@ -121,6 +121,13 @@ def bars(session: nox.Session) -> None:
     session.run("python", "-m", "bench.bars", *session.posargs)
 
 
+@nox.session(venv_location=SHARED, default=False)
+def regressions(session: nox.Session) -> None:
+    """Say better, same or worse of two commits, interleaved: `nox -s regressions -- BASE HEAD`."""
+    install(session, "all")
+    session.run("gfy", "regressions", *(session.posargs or ["main~1", "HEAD"]))
+
+
 def asv_quietly(session: nox.Session, *args: str) -> None:
     """Run asv, with this machine described to it without a question; its results stay in .asv."""
     session.run("asv", "machine", "--yes", silent=True)
