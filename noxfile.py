@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -m nox -f
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["nox>=2024.10.9"]
+# dependencies = ["nox>=2025.11.12"]
 # ///
 """Every job of the project, each setting itself up: `nox -l` lists them, `nox -s NAME -- ARGS` runs one."""
 
@@ -9,67 +9,80 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
+from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2024.10.9"
+nox.needs_version = ">=2025.11.12"
 # Not uv: it does not read pip's own configuration, which may name the place of a CPU-only torch wheel.
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "typecheck", "tests"]
 
-# Sessions with the same wants share one environment: it holds two array frameworks and takes minutes to fill.
-SHARED = ".nox/all"
+# Sessions that want both frameworks and all the rest share one environment, which the session `everything` fills:
+# it takes minutes and gigabytes. They require that session, have no environment of their own, and run from its bin.
+BIN = Path(__file__).resolve().parent / ".nox" / "everything" / "bin"
+in_everything = partial(nox.session, venv_backend="none", requires=["everything"], default=False)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def install(session: nox.Session, *extras: str) -> None:
     """Install the checkout, editable, with some of its extras at the versions of constraints.txt."""
-    wanted = f".[{','.join(extras)}]" if extras else "."
-    session.install("-c", "constraints.txt", "-e", wanted)
+    session.install("-c", "constraints.txt", "-e", f".[{','.join(extras)}]")
 
 
-def pytest(session: nox.Session, *args: str, workers: int = 0) -> None:
-    """Run pytest in the session's environment; one BLAS thread for each of the workers."""
-    parallel = ["-n", str(workers)] if workers else []
-    session.run("python", "-m", "pytest", *parallel, *args, *session.posargs, env=ONE_THREAD if workers else {})
+def run(session: nox.Session, program: str, *args: str, **env: str) -> None:
+    """Run a program of the shared environment, with its bin first on the PATH."""
+    env["PATH"] = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    session.run(str(BIN / program), *args, env=env, external=True)
 
 
-@nox.session(venv_location=SHARED)
+@nox.session(default=False)
+def everything(session: nox.Session) -> None:
+    """Make the environment with both frameworks, the peers, the reports and the test tools."""
+    install(session, "all", "test-all")
+
+
+@in_everything(default=True)
 def tests(session: nox.Session) -> None:
-    """Run the tests on every installed framework, without the slow ones and those in a browser."""
-    install(session, "all", "test-all")
-    pytest(session, "-m", "not slow and not browser", workers=2)
+    """Run the tests on both frameworks, without the slow ones and those in a browser."""
+    pytest = ("-m", "pytest", "-n", "2", "-m", "not slow and not browser")
+    run(session, "python", *pytest, *session.posargs, **ONE_THREAD)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def tests_slow(session: nox.Session) -> None:
-    """Run the slow tests: kill -9 and resume, long trainings, large stores, fuzzing in depth."""
-    install(session, "all", "test-all")
-    pytest(session, "-m", "slow")
+    """Run the slow tests: kill -9 and resume, long trainings, large stores."""
+    run(session, "python", "-m", "pytest", "-m", "slow", *session.posargs)
+
+
+def test_one_framework(session: nox.Session, name: str) -> None:
+    """Install one framework alone and run the tests of the library and the solvers."""
+    install(session, name, "test")
+    pytest = ("-m", "pytest", "-n", "2", "-m", "not slow", "tests/gfy", "tests/solvers")
+    session.run("python", *pytest, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False)
 def tests_jax_only(session: nox.Session) -> None:
     """Show that the library and its solvers work where JAX is the only framework installed."""
-    install(session, "jax", "test")
-    pytest(session, "-m", "not slow", "tests/gfy", "tests/solvers", workers=2)
+    test_one_framework(session, "jax")
 
 
 @nox.session(default=False)
 def tests_torch_only(session: nox.Session) -> None:
     """Show that the library and its solvers work where PyTorch is the only framework installed."""
-    install(session, "torch", "test")
-    pytest(session, "-m", "not slow", "tests/gfy", "tests/solvers", workers=2)
+    test_one_framework(session, "torch")
 
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
     """Open the reports in a real, headless chromium: no console errors, no network, figures have pixels."""
     install(session, "report", "test", "browser")
-    if not (shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")):
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("python", "-m", "playwright", "install", "chromium")
-    pytest(session, "-m", "browser")
+    session.run("python", "-m", "pytest", "-m", "browser", "tests/reports", *session.posargs)
 
 
 @nox.session
@@ -86,72 +99,60 @@ def typecheck(session: nox.Session) -> None:
     session.run("mypy", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def compare(session: nox.Session) -> None:
     """Measure solvers x gradient modes x problems and write the report: `gfy compare`."""
-    install(session, "all")
-    session.run("gfy", "compare", *session.posargs)
+    run(session, "gfy", "compare", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def report(session: nox.Session) -> None:
     """Turn stored rows into the report: `gfy report`."""
-    install(session, "all")
-    session.run("gfy", "report", *session.posargs)
+    run(session, "gfy", "report", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def reproduce(session: nox.Session) -> None:
     """Run the paper's experiments again and set them beside its tables: `gfy reproduce`."""
-    install(session, "all")
-    session.run("gfy", "reproduce", *session.posargs)
+    run(session, "gfy", "reproduce", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def bench(session: nox.Session) -> None:
     """Time ours and the peers with pytest-benchmark; accuracy and gradient error stand in the table."""
-    install(session, "all", "test-all")
-    session.run("python", "-m", "pytest", "bench/pytest_suites", "--benchmark-only", *session.posargs)
+    run(session, "python", "-m", "pytest", "bench/pytest_suites", "--benchmark-only", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def bars(session: nox.Session) -> None:
     """Hold the speed and gradient bars: ratio and bar side by side, exit 1 where one falls short."""
-    install(session, "all", "test-all")
-    session.run("python", "-m", "bench.bars", *session.posargs)
+    run(session, "python", "-m", "bench.bars", *session.posargs)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def regressions(session: nox.Session) -> None:
     """Say better, same or worse of two commits, interleaved: `nox -s regressions -- BASE HEAD`."""
-    install(session, "all")
-    session.run("gfy", "regressions", *(session.posargs or ["main~1", "HEAD"]))
+    run(session, "gfy", "regressions", *(session.posargs or ["HEAD~1", "HEAD"]))
 
 
-def asv_quietly(session: nox.Session, *args: str) -> None:
-    """Run asv, with this machine described to it without a question; its results stay in .asv."""
-    session.run("asv", "machine", "--yes", silent=True)
-    session.run("asv", *args)
-
-
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def asv(session: nox.Session) -> None:
     """Benchmark this commit quickly with asv, or run any asv verb: `nox -s asv -- continuous BASE HEAD`."""
-    install(session, "all")
+    run(session, "asv", "machine", "--yes")
     if session.posargs:
-        asv_quietly(session, *session.posargs)
+        run(session, "asv", *session.posargs)
         return
-    session.env.setdefault("GFY_ASV_PROFILE", os.environ.get("GFY_ASV_PROFILE", "fast"))
-    head = session.run("git", "rev-parse", "HEAD", external=True, silent=True)
-    python = f"existing:{session.bin}/python"
-    asv_quietly(session, "run", "--quick", "--show-stderr", "--set-commit-hash", str(head).strip(), "-E", python)
+    head = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
+    profile = os.environ.get("GFY_ASV_PROFILE", "fast")
+    here = ("--set-commit-hash", head, "-E", f"existing:{BIN / 'python'}")
+    run(session, "asv", "run", "--quick", "--show-stderr", *here, GFY_ASV_PROFILE=profile)
 
 
-@nox.session(venv_location=SHARED, default=False)
+@in_everything()
 def asv_publish(session: nox.Session) -> None:
     """Leave asv's dashboard of all stored results as static pages in .asv/html."""
-    install(session, "all")
-    asv_quietly(session, "publish", *session.posargs)
+    run(session, "asv", "machine", "--yes")
+    run(session, "asv", "publish", *session.posargs)
 
 
 @nox.session(default=False)
