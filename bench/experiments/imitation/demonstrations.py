@@ -1,0 +1,178 @@
+"""Expert demonstrations: from an .npz file or a Minari dataset to trajectories ready for behaviour cloning.
+
+A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode` [n].
+It is looked for in `--data-dir`, then in `$GFY_DATA`, each time also in its folder `mujoco/`; after that a Minari
+dataset of the task is taken where one is on this machine. Files are read without pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.experiments.imitation.tasks import Task
+from gfy.errors import GfyValueError
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Whole expert trajectories, one after the other; `episode` counts them from 0."""
+
+    observations: np.ndarray  # [n, d] float32
+    actions: np.ndarray  # [n, k] float32 in [-1, 1]
+    rewards: np.ndarray  # [n]
+    episode: np.ndarray  # [n]
+    source: str
+
+    @property
+    def trajectories(self) -> int:
+        return int(self.episode[-1]) + 1
+
+    @property
+    def returns(self) -> np.ndarray:
+        """The expert's return in each trajectory, [trajectories]."""
+        return np.bincount(self.episode, weights=self.rewards.astype(np.float64))
+
+    def first(self, trajectories: int) -> Demonstrations:
+        """The first trajectories alone, as the paper's 1, 4 and 11."""
+        if not 1 <= trajectories <= self.trajectories:
+            raise GfyValueError(
+                f"{trajectories} trajectories were asked for; {self.source} has {self.trajectories}: "
+                f"ask for 1 to {self.trajectories}."
+            )
+        keep = self.episode < trajectories
+        return Demonstrations(
+            self.observations[keep], self.actions[keep], self.rewards[keep], self.episode[keep], self.source
+        )
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Observations to zero mean and unit variance (of the training trajectories); actions to the unit cube."""
+
+    mean: np.ndarray  # [d]
+    scale: np.ndarray  # [d]
+
+    @classmethod
+    def fit(cls, demonstrations: Demonstrations) -> Scaling:
+        x = demonstrations.observations.astype(np.float64)
+        spread = x.std(axis=0)
+        # A coordinate that never moves in the demonstrations carries nothing: leave it unscaled.
+        return cls(x.mean(axis=0), np.where(spread > 1e-6, spread, 1.0))
+
+    def observations(self, x: np.ndarray) -> np.ndarray:
+        return ((x - self.mean) / self.scale).astype(np.float32)
+
+
+def to_cube(actions: np.ndarray) -> np.ndarray:
+    """Actions in [-1, 1]^k as targets in [0, 1]^k."""
+    return np.clip((actions + 1.0) / 2.0, 0.0, 1.0).astype(np.float32)
+
+
+def from_cube(p: np.ndarray) -> np.ndarray:
+    """Points of [0, 1]^k as actions in [-1, 1]^k."""
+    return 2.0 * p - 1.0
+
+
+def load_demonstrations(task: Task, data_dir: str | Path | None = None) -> Demonstrations:
+    """The demonstrations of a task from the first place that has them, or a sentence with the two ways."""
+    for path in _candidates(task, data_dir):
+        if path.is_file():
+            return load_npz(path)
+    if has_minari(task.minari):
+        return load_minari(task.minari)
+    raise GfyValueError(
+        f"there are no demonstrations of {task.env_id}: either put {task.env_id}.npz (observations, actions, "
+        "rewards, episode) into a folder named by --data-dir or GFY_DATA (there, or in its folder mujoco), or "
+        f"download a Minari dataset once with `minari download {task.minari}`."
+    )
+
+
+def _candidates(task: Task, data_dir: str | Path | None) -> Iterator[Path]:
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise GfyValueError(f"--data-dir {data_dir} is not a folder; name the one that holds {task.env_id}.npz.")
+    for root in (data_dir, os.environ.get("GFY_DATA")):
+        if root:
+            yield Path(root) / "mujoco" / f"{task.env_id}.npz"
+            yield Path(root) / f"{task.env_id}.npz"
+
+
+def load_npz(path: str | Path) -> Demonstrations:
+    """Read one file of demonstrations, without pickle, and check it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = sorted({"observations", "actions", "rewards", "episode"} - set(file.files))
+            if missing:
+                raise GfyValueError(f"{path} lacks the array(s) {', '.join(missing)}: it is not demonstrations.")
+            arrays = [file[name] for name in ("observations", "actions", "rewards", "episode")]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, GfyValueError):
+            raise
+        raise GfyValueError(f"{path} cannot be read as an .npz file without pickle ({error}).") from error
+    return checked(*arrays, source=str(path))
+
+
+def checked(
+    observations: np.ndarray, actions: np.ndarray, rewards: np.ndarray, episode: np.ndarray, source: str
+) -> Demonstrations:
+    """Demonstrations whose shapes agree, that are finite and within [-1, 1], numbered from 0."""
+    n = len(observations)
+    if observations.ndim != 2 or actions.ndim != 2 or rewards.shape != (n,) or episode.shape != (n,):
+        raise GfyValueError(
+            f"{source}: observations [n, d], actions [n, k], rewards [n] and episode [n] are needed, not "
+            f"{observations.shape}, {actions.shape}, {rewards.shape} and {episode.shape}."
+        )
+    if n == 0 or len(actions) != n:
+        raise GfyValueError(f"{source}: {n} observations and {len(actions)} actions; as many of both, and some.")
+    for name, values in (("observations", observations), ("actions", actions), ("rewards", rewards)):
+        if not np.isfinite(values).all():
+            raise GfyValueError(f"{source}: {name} holds NaN or infinity; remove those steps.")
+    if np.abs(actions).max() > 1.0 + 1e-6:
+        raise GfyValueError(
+            f"{source}: actions reach {np.abs(actions).max():.3g}; they must lie in [-1, 1] (clip them)."
+        )
+    numbers = np.unique(episode, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(numbers, kind="stable")
+    return Demonstrations(
+        observations[order].astype(np.float32),
+        np.clip(actions[order], -1.0, 1.0).astype(np.float32),
+        rewards[order].astype(np.float32),
+        numbers[order].astype(np.int64),
+        source,
+    )
+
+
+def has_minari(name: str) -> bool:
+    """Whether a Minari dataset is on this machine (False where minari is not installed)."""
+    try:
+        import minari
+    except ImportError:
+        return False
+    return name in minari.list_local_datasets()
+
+
+def load_minari(name: str) -> Demonstrations:
+    """A Minari dataset that is on this machine: its episodes in order, without the last observation of each."""
+    try:
+        import minari
+    except ImportError as error:
+        raise GfyValueError("Minari datasets need minari: pip install -e '.[imitation]'.") from error
+    if not has_minari(name):
+        raise GfyValueError(f"the Minari dataset {name} is not on this machine: `minari download {name}`.")
+    observations, actions, rewards, episode = [], [], [], []
+    for number, part in enumerate(minari.load_dataset(name).iterate_episodes()):
+        steps = len(part.actions)
+        observations.append(np.asarray(part.observations)[:steps])
+        # Some experts act outside the box; the simulator clamps what it is given, so this is what it did.
+        actions.append(np.clip(np.asarray(part.actions), -1.0, 1.0))
+        rewards.append(np.asarray(part.rewards))
+        episode.append(np.full(steps, number))
+    if not episode:
+        raise GfyValueError(f"the Minari dataset {name} has no episodes.")
+    joined = [np.concatenate(parts) for parts in (observations, actions, rewards, episode)]
+    return checked(*joined, source=f"minari:{name}")
