@@ -20,8 +20,8 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "typecheck", "tests"]
 
-# Sessions that want both frameworks and all the rest share one environment, which the session `everything` fills:
-# it takes minutes and gigabytes. They require that session, have no environment of their own, and run from its bin.
+# Sessions that want both frameworks and the rest share one environment, which the session `everything` fills
+# (minutes and gigabytes). They require that session, have no environment of their own, and run from its bin.
 BIN = Path(__file__).resolve().parent / ".nox" / "everything" / "bin"
 in_everything = partial(nox.session, venv_backend="none", requires=["everything"], default=False)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -30,17 +30,14 @@ if importlib.util.find_spec("hypothesis") is not None:
 
     # Compilation makes the first example slow: no deadline. Derandomised: a red test stays red.
     slow_ok = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
-    settings.register_profile(
-        "quick", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok, database=None
-    )
-    settings.register_profile(
-        "thorough", deadline=None, max_examples=500, suppress_health_check=slow_ok, print_blob=True
-    )
+    common = {"deadline": None, "suppress_health_check": slow_ok}
+    settings.register_profile("quick", derandomize=True, max_examples=25, database=None, **common)
+    settings.register_profile("thorough", max_examples=500, print_blob=True, **common)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--device", default="cpu", help="where the test arrays live: cpu, cuda, ... (default cpu)")
+    parser.addoption("--device", default="cpu", help="where the test arrays live: cpu, cuda (default cpu)")
 
 
 @pytest.fixture
