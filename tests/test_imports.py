@@ -21,7 +21,7 @@ ALLOWED = {
 }
 # The command line is the one place that hands rows over to the page builder.
 MAY_OPEN_REPORTS = ("bench.cli", "bench.commands")
-# The default solver is an entry point; a checkout that was never installed has none, and is looked up by name.
+# The default solver is an entry point; a checkout that was never installed has none and is asked by name.
 BY_NAME = {("gfy.protocols", "solvers")}
 # The report builds on a machine that has no framework and no solver.
 NOT_IN_REPORTS = ("jax", "jaxlib", "jaxopt", "torch", "optax", "flax", "equinox", "cvxpy", "array_api_compat")
