@@ -1,0 +1,38 @@
+"""Numbers as a reader wants them: seconds with a unit, sizes in bytes, small gaps in powers of ten."""
+
+from __future__ import annotations
+
+import math
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def seconds(value: float) -> str:
+    """Three digits and a unit: 0.00123 -> '1.23 ms'."""
+    if not math.isfinite(value):
+        return "-"
+    for scale, unit in UNITS:
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {unit}"
+    return "0 s" if value == 0 else f"{value / 1e-9:.2g} ns"
+
+
+def _three(value: float) -> str:
+    digits = max(0, 2 - int(math.floor(math.log10(abs(value)))))
+    return f"{value:,.{digits}f}"
+
+
+def small(value: float) -> str:
+    """One digit and a power of ten, the way gaps are read."""
+    return "-" if not math.isfinite(value) else "0" if value == 0 else f"{value:.0e}"
+
+
+def size(value: float) -> str:
+    """Bytes in binary units."""
+    if not math.isfinite(value):
+        return "-"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")

@@ -1,0 +1,139 @@
+"""A seeded set of rows with known winners: what the report tests are made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.records import COLUMNS, Store
+
+# solver: seconds at k = 100 and gap 1e-6, growth exponent, digits gained a step, steps per digit cost
+SOLVERS: dict[str, tuple[float, float, float]] = {
+    "DualNewton": (2e-4, 1.0, 2.5),
+    "CoordinateAscent": (3e-3, 1.2, 0.4),
+    "ProjectedGradient": (6e-3, 1.3, 0.25),
+    "FrankWolfe": (2e-2, 1.1, 0.02),
+    "ProjectedNewton": (4e-3, 2.0, 2.0),
+    "CvxpyReference": (9e-1, 1.0, 1.0),
+    "JaxoptBoxCDQP": (2e-1, 1.6, 0.4),
+    "ScipyLBFGSB": (8e-2, 1.2, 0.8),
+}
+FAMILIES = {
+    "pairwise-gini": ("Pairwise", "BinaryGini", "Box"),
+    "pairwise-shannon": ("Pairwise", "BinaryShannon", "Box"),
+    "linear-quadratic-gini": ("LinearQuadratic", "Gini", "Simplex"),
+}
+VERSIONS = {"jax": "0.10.2", "torch": "2.13.0", "numpy": "2.4.6"}
+MACHINE = {"cpu": "Example CPU", "cores": 2, "os": "Linux"}
+
+
+def row(**given: Any) -> dict[str, Any]:
+    """One complete row that certified; any column can be given another value."""
+    base: dict[str, Any] = {
+        "schema": 1, "kind": "compare", "status": "ok", "created": "2026-01-02T03:04:05+00:00",
+        "problem": "pairwise-gini", "family": "pairwise-gini", "energy": "Pairwise", "regularizer": "BinaryGini",
+        "domain": "Box", "k": 174, "batch": 256, "rank": 1, "seed": 0, "problem_params": "{}",
+        "solver": "DualNewton", "solver_params": "{}", "gradient": "none", "backend": "jax", "device": "cpu",
+        "dtype": "float64", "tol": 1e-8, "max_steps": 1000, "gap": 1e-9, "gap_rel": 1e-9, "residual": 1e-6,
+        "feasibility": 0.0, "value": 3.0, "distance": 1e-5, "concave": 1, "steps": 6.0, "steps_max": 7.0,
+        "converged": 1.0, "trace_s": 0.02, "compile_s": 0.2, "first_s": 0.25, "steady_s": 1e-3,
+        "steady_median_s": 1.05e-3, "steady_spread_s": 4e-5, "repeats": 7, "temp_bytes": 10_000,
+        "peak_host_bytes": 2_000_000, "load": 0.2, "loaded": 0, "machine": "m1",
+        "machine_info": json.dumps(MACHINE), "versions": json.dumps(VERSIONS), "git_commit": "a" * 40,
+        "git_dirty": 0,
+    }  # fmt: skip
+    full = {name: None for name in COLUMNS} | base | given
+    full["key"] = given.get("key") or hashlib.sha256(repr(sorted(full.items(), key=str)).encode()).hexdigest()
+    return full
+
+
+def make(
+    seed: int = 7,
+    sizes: tuple[int, ...] = (64, 174, 500),
+    families: Mapping[str, tuple[str, str, str]] = FAMILIES,
+    backends: tuple[str, ...] = ("jax", "torch"),
+    devices: tuple[str, ...] = ("cpu",),
+    dtypes: tuple[str, ...] = ("float64", "float32"),
+    gradients: tuple[str, ...] = ("none", "envelope", "implicit", "unrolled"),
+    tols: tuple[float, ...] = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10),
+    seeds: tuple[int, ...] = (0,),
+    machine: str = "m1",
+) -> pd.DataFrame:
+    """Rows of every solver on every problem; DualNewton wins on the pairwise families and is unsupported else."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for family, (energy, regularizer, domain) in families.items():
+        for solver, (base, growth, digits) in SOLVERS.items():
+            for backend in backends:
+                for device in devices:
+                    for dtype in dtypes:
+                        for gradient in gradients:
+                            for k in sizes:
+                                for s in seeds:
+                                    common = {
+                                        "family": family, "problem": family, "energy": energy,
+                                        "regularizer": regularizer, "domain": domain, "solver": solver,
+                                        "backend": backend, "device": device, "dtype": dtype,
+                                        "gradient": gradient, "k": k, "seed": s, "machine": machine,
+                                    }  # fmt: skip
+                                    rows += _ladder(rng, common, base, growth, digits, tols)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _ladder(
+    rng: np.random.Generator,
+    common: dict[str, Any],
+    base: float,
+    growth: float,
+    digits: float,
+    tols: tuple[float, ...],
+) -> list[dict[str, Any]]:
+    out = []
+    outside = common["solver"] in ("JaxoptBoxCDQP",) and common["backend"] == "torch"
+    if outside or (common["solver"] == "DualNewton" and common["energy"] != "Pairwise"):
+        reason = "needs JAX arrays" if outside else "needs a low-rank quadratic energy"
+        return [row(**common, tol=t, status="unsupported", reason=reason, gap_rel=None, gap=None, steady_s=None,
+                    steady_median_s=None, steady_spread_s=None, compile_s=None, steps=None) for t in tols]  # fmt: skip
+    floor = 3e-6 if common["dtype"] == "float32" else 1e-14
+    pace = {"jax": 1.0, "torch": 1.4}[common["backend"]] * (0.2 if common["device"] == "cuda" else 1.0)
+    pace *= 0.6 if common["dtype"] == "float32" else 1.0
+    for tol in tols:
+        steps = max(1.0, round(-np.log10(tol) / digits))
+        gap = max(tol * 10 ** -rng.uniform(0.1, 0.9), floor)
+        time = base * pace * (common["k"] / 100) ** growth * (-np.log10(tol) / 6) * rng.uniform(0.97, 1.03)
+        failed = steps > 400
+        with_gradient = common["gradient"] != "none"
+        slower = {"none": 1.0, "envelope": 1.2, "implicit": 2.0, "unrolled": 6.0}[common["gradient"]]
+        inner = np.sqrt(gap)
+        error = {"none": None, "envelope": inner, "implicit": 0.7 * inner, "unrolled": gap}[common["gradient"]]
+        compiled = common["backend"] == "jax"
+        out.append(
+            row(
+                **common, tol=tol, gap=gap, gap_rel=gap, residual=inner, distance=inner, steps=steps,
+                steps_max=steps + 2, steady_s=time, steady_median_s=time * 1.04, steady_spread_s=time * 0.03,
+                backward_s=time * slower if with_gradient else None,
+                backward_median_s=time * slower * 1.04 if with_gradient else None,
+                grad_error=error, grad_cosine=None if error is None else 1 - error**2 / 2,
+                grad_bound=None if error is None else 25 * inner,
+                compile_s=0.3 if compiled else None, trace_s=0.05 if compiled else None,
+                first_s=0.36 if compiled else time * 3, break_even=None if not compiled else 0.3 / time,
+                temp_bytes=int(8e4 * slower**2), peak_host_bytes=int(2e8 + 1e6 * slower),
+                status="not converged" if failed else "ok",
+                reason="1000 steps were not enough" if failed else None,
+            )
+        )  # fmt: skip
+    return out
+
+
+def store(path: Path, frame: pd.DataFrame) -> Path:
+    """Write a frame into a result store."""
+    with Store(path) as target:
+        for line in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+            target.put(line)
+    return path
