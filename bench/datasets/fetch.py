@@ -1,0 +1,152 @@
+"""Fetch a dataset from its public home so that a file is either whole and right, or not there at all.
+
+pooch downloads next to the target, checks the SHA-256 and only then moves the file to its place. What
+arrived before a broken connection is kept beside it (`*.part`) and the next attempt asks for the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.datasets.catalogue import Entry, File
+from bench.datasets.locate import cache_dir
+from gfy.errors import GfyValueError
+
+CHUNK = 1 << 16
+
+
+class FetchError(GfyValueError):
+    """A file could not be fetched: the sentence says which, from where and why."""
+
+
+@dataclass(frozen=True)
+class ResumingDownloader:
+    """A pooch downloader that goes on from what is already there: `downloader(url, output, pooch)`."""
+
+    part: Path
+    attempts: int = 3
+    timeout: float = 30.0
+    progress: Callable[[int, int | None], None] | None = None
+
+    def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> None:
+        import requests
+
+        self.part.parent.mkdir(parents=True, exist_ok=True)
+        failure: Exception | None = None
+        for _ in range(self.attempts):
+            try:
+                self._go_on(url)
+                os.replace(self.part, output_file)
+                return
+            except requests.exceptions.HTTPError as error:
+                status = error.response.status_code if error.response is not None else 0
+                if status == 416:  # what we kept does not fit what is there now: start afresh
+                    self.part.unlink(missing_ok=True)
+                elif 400 <= status < 500:
+                    raise FetchError(f"{url} answered {status}; is the address right?") from error
+                failure = error
+            except (requests.exceptions.RequestException, OSError) as error:
+                failure = error
+        kept = self.part.stat().st_size if self.part.exists() else 0
+        raise FetchError(
+            f"{url} broke off {self.attempts} times ({failure}); {kept} bytes are kept, run again to go on"
+        ) from failure
+
+    def _go_on(self, url: str) -> None:
+        import requests
+
+        have = self.part.stat().st_size if self.part.exists() else 0
+        headers = {"Range": f"bytes={have}-"} if have else {}
+        # Identity: with a compressed answer the byte positions would not be the file's.
+        headers["Accept-Encoding"] = "identity"
+        with requests.get(url, headers=headers, stream=True, timeout=self.timeout) as answer:
+            answer.raise_for_status()
+            resumed = answer.status_code == 206
+            length = answer.headers.get("Content-Length")
+            start = have if resumed else 0
+            total = start + int(length) if length else None
+            with self.part.open("ab" if resumed else "wb") as target:
+                for chunk in answer.iter_content(CHUNK):
+                    target.write(chunk)
+                    if self.progress is not None:
+                        self.progress(target.tell(), total)
+            size = self.part.stat().st_size
+        if total is not None and size != total:
+            raise OSError(f"{size} of {total} bytes arrived")
+
+
+def fetch(
+    what: Entry,
+    folder: str | Path | None = None,
+    base_url: str | None = None,
+    attempts: int = 3,
+    timeout: float = 30.0,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> dict[str, Path]:
+    """Fetch the files of a dataset that are not there yet (or not right) and return them by role."""
+    root = Path(folder) if folder is not None else cache_dir()
+    return {
+        role: _fetch_file(file, root, base_url, attempts, timeout, progress)
+        for role, file in what.files.items()
+    }
+
+
+def _fetch_file(
+    file: File,
+    root: Path,
+    base_url: str | None,
+    attempts: int,
+    timeout: float,
+    progress: Callable[[str, int, int | None], None] | None,
+) -> Path:
+    import pooch
+
+    url = f"{base_url.rstrip('/')}/{file.path}" if base_url else file.url
+    target = root / file.path
+    part = target.with_name(target.name + ".part")
+    report = None if progress is None else (lambda done, total: progress(file.path, done, total))
+    downloader = ResumingDownloader(part, attempts, timeout, report)
+    quiet = pooch.get_logger()
+    level = quiet.level
+    quiet.setLevel("WARNING")
+    try:
+        pooch.retrieve(
+            url, known_hash=file.sha256, path=target.parent, fname=target.name, downloader=downloader
+        )
+    except FetchError:
+        raise
+    except ValueError as error:
+        # The bytes are all there and wrong: going on from them could never end well.
+        part.unlink(missing_ok=True)
+        raise FetchError(
+            f"{url} is not the file it should be (its SHA-256 differs); nothing was kept"
+        ) from error
+    except OSError as error:
+        raise FetchError(f"{target} could not be written ({error})") from error
+    finally:
+        quiet.setLevel(level)
+    return target
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as source:
+        for chunk in iter(lambda: source.read(CHUNK), b""):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def faults(what: Entry, files: dict[str, Path]) -> list[str]:
+    """What is wrong with the files found, one sentence each; empty where all is as published."""
+    return [
+        f"{files[role]} is damaged or another version: SHA-256 {sha256(files[role])[:12]}..., "
+        f"published {file.sha256[:12]}..."
+        for role, file in what.files.items()
+        if file.sha256 is not None and sha256(files[role]) != file.sha256
+    ]
