@@ -83,14 +83,24 @@ def load_demonstrations(task: Task, data_dir: str | Path | None = None) -> Demon
     """The demonstrations of a task from the first place that has them, or a sentence with the two ways."""
     for path in _candidates(task, data_dir):
         if path.is_file():
-            return load_npz(path)
+            return _fitting(task, load_npz(path))
     if has_minari(task.minari):
-        return load_minari(task.minari)
+        return _fitting(task, load_minari(task.minari, task.observations))
     raise GfyValueError(
         f"there are no demonstrations of {task.env_id}: either put {task.env_id}.npz (observations, actions, "
         "rewards, episode) into a folder named by --data-dir or GFY_DATA (there, or in its folder mujoco), or "
         f"download a Minari dataset once with `minari download {task.minari}`."
     )
+
+
+def _fitting(task: Task, found: Demonstrations) -> Demonstrations:
+    given = (found.observations.shape[1], found.actions.shape[1])
+    if given != (task.observations, task.actions):
+        raise GfyValueError(
+            f"{found.source} has {given[0]} observation and {given[1]} action coordinates; {task.env_id} here has "
+            f"{task.observations} and {task.actions}: these are the demonstrations of another environment."
+        )
+    return found
 
 
 def _candidates(task: Task, data_dir: str | Path | None) -> Iterator[Path]:
@@ -156,8 +166,12 @@ def has_minari(name: str) -> bool:
     return name in minari.list_local_datasets()
 
 
-def load_minari(name: str) -> Demonstrations:
-    """A Minari dataset that is on this machine: its episodes in order, without the last observation of each."""
+def load_minari(name: str, width: int | None = None) -> Demonstrations:
+    """A Minari dataset that is on this machine: its episodes in order, without the last observation of each.
+
+    `width` keeps the first coordinates of an observation alone: Ant's positions and velocities, which come first,
+    without the contact forces that follow them.
+    """
     try:
         import minari
     except ImportError as error:
@@ -167,7 +181,7 @@ def load_minari(name: str) -> Demonstrations:
     observations, actions, rewards, episode = [], [], [], []
     for number, part in enumerate(minari.load_dataset(name).iterate_episodes()):
         steps = len(part.actions)
-        observations.append(np.asarray(part.observations)[:steps])
+        observations.append(np.asarray(part.observations)[:steps, :width])
         # Some experts act outside the box; the simulator clamps what it is given, so this is what it did.
         actions.append(np.clip(np.asarray(part.actions), -1.0, 1.0))
         rewards.append(np.asarray(part.rewards))

@@ -11,26 +11,27 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Task:
-    """One environment: gymnasium id and options, Minari dataset, the paper's expert and random scores."""
+    """One environment: gymnasium id and options, its dimensions, Minari dataset, the paper's two scores."""
 
     name: str
     env_id: str
     minari: str
+    observations: int
+    actions: int
     paper_expert: float
     paper_random: float
     options: dict[str, Any] = field(default_factory=dict)
 
 
+ANT_OPTIONS = {"include_cfrc_ext_in_observation": False}
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task("halfcheetah", "HalfCheetah-v5", "mujoco/halfcheetah/expert-v0", 8770.0, -282.0),
-        Task("hopper", "Hopper-v5", "mujoco/hopper/expert-v0", 2798.0, 18.0),
-        Task("walker2d", "Walker2d-v5", "mujoco/walker2d/expert-v0", 4118.0, 1.6),
+        Task("halfcheetah", "HalfCheetah-v5", "mujoco/halfcheetah/expert-v0", 17, 6, 8770.0, -282.0),
+        Task("hopper", "Hopper-v5", "mujoco/hopper/expert-v0", 11, 3, 2798.0, 18.0),
+        Task("walker2d", "Walker2d-v5", "mujoco/walker2d/expert-v0", 17, 6, 4118.0, 1.6),
         # The demonstrations hold positions and velocities alone, so the contact forces are left out.
-        Task(
-            "ant", "Ant-v5", "mujoco/ant/expert-v0", 5637.0, 123.0, {"include_cfrc_ext_in_observation": False}
-        ),
+        Task("ant", "Ant-v5", "mujoco/ant/expert-v0", 27, 8, 5637.0, 123.0, ANT_OPTIONS),
     )
 }
 
