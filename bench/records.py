@@ -1,8 +1,8 @@
 """Where every measured row is kept: one SQLite file, one transaction a row, so that no finished row is lost.
 
 A row is a flat dictionary with the columns of `COLUMNS`. Its key is the SHA-256 of the columns that determine
-it (`IDENTITY`), so a second run knows what is missing and two files can be merged. Standard library and pandas
-only: the reports are built from this module without any numerical framework.
+it (`IDENTITY`), so a second run knows what is missing and two files can be merged. Standard library
+and pandas only: the reports are built from this module without any numerical framework.
 """
 
 from __future__ import annotations

@@ -1,0 +1,58 @@
+"""A job for the workers in which each cell does what the name of its solver says."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from typing import Any
+
+from bench.cells import Group
+from bench.worker import Channel, limit_memory
+
+
+def job(group: Group, channel: Channel) -> None:
+    limit_memory(group.settings.memory)
+    if group.label == "unbuildable":
+        os._exit(5)
+    for cell in group.cells:
+        if channel.stopped():
+            return
+        channel.hand(cell.name)
+        columns = act(cell.solver)
+        channel.hand(None)
+        if columns is not None:
+            channel.row(cell.name, columns)
+
+
+def act(name: str) -> dict[str, Any] | None:
+    if name.startswith("segfault"):
+        ctypes.string_at(0)
+    elif name.startswith("forever"):
+        while True:
+            time.sleep(60)
+    elif name.startswith("spin"):
+        while True:
+            pass
+    elif name.startswith("memory"):
+        hoard = []
+        while True:
+            hoard.append(bytearray(b"x" * 2**24))
+    elif name.startswith("garbage"):
+        for _ in range(200):
+            os.write(1, os.urandom(10_000))
+            os.write(2, os.urandom(10_000))
+        print("\x1b[2J\x00 nonsense", file=sys.stderr)
+    elif name.startswith("exit"):
+        os._exit(0)
+    elif name.startswith("raises"):
+        raise ZeroDivisionError("one over nothing")
+    elif name.startswith("silent"):
+        return None
+    elif name.startswith("short"):
+        time.sleep(0.1)
+    load = 0.0
+    if name.startswith("loaded"):
+        load = 2.0
+    return {"status": "ok", "gap": 1e-9, "steady_s": 0.1, "load": load, "loaded": int(load > 0)}

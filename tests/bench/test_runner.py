@@ -1,0 +1,160 @@
+"""Whatever a cell does, it becomes one row, the others are measured, and a stopped run is taken up again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.cells import Cell, Group, Settings
+from bench.isolation import Worker
+from bench.records import Store, load
+from bench.runner import Run
+
+FACTS = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
+
+
+def cells(*names: str) -> tuple[Cell, ...]:
+    return tuple(Cell({"kind": "compare", "problem": "p", "solver": n, "seed": 0}, "p", n) for n in names)
+
+
+def run(path: Path, *groups: Group, jobs: int = 1, reruns: int = 0) -> pd.DataFrame:
+    with Store(path) as store:
+        Run(store, FACTS, jobs=jobs, job="misbehaving:job")(groups, reruns)
+    return load(path).set_index("solver")
+
+
+@pytest.fixture(autouse=True)
+def _jobs_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def test_each_misbehaviour_is_one_row_and_the_rest_is_measured(tmp_path: Path) -> None:
+    names = ("good a", "segfault", "good b", "garbage", "exit", "raises", "silent", "memory", "good c")
+    settings = Settings(timeout=20, memory=2**30)
+    frame = run(tmp_path / "r.sqlite", Group("g", cells(*names), settings))
+    assert sorted(frame.index) == sorted(names)
+    for name in ("good a", "good b", "good c", "garbage"):
+        assert frame.status[name] == "ok"
+    for name, words in (
+        ("segfault", "SIGSEGV"), ("exit", "exit code 0"), ("raises", "ZeroDivisionError: one over nothing"),
+        ("silent", "without a word"), ("memory", "MemoryError"),
+    ):  # fmt: skip
+        assert frame.status[name] == "crashed"
+        assert words in frame.reason[name]
+
+
+@pytest.mark.parametrize("name", ["forever", "spin"])
+def test_a_cell_is_killed_at_its_limit(tmp_path: Path, name: str) -> None:
+    worker = Worker()
+    group = Group("g", cells("good", name), Settings(timeout=1.5))
+    began = None
+    try:
+        for event in worker.run("misbehaving:job", group, 1.5):
+            if event.kind == "hand" and event.cell == group.cells[1].name:
+                began = time.monotonic()
+    finally:
+        worker.close()
+    assert event.kind == "timeout"
+    assert event.cell == group.cells[1].name
+    assert 1.4 < time.monotonic() - began < 1.5 * 1.1 + 1.0
+    assert not worker.alive()
+
+
+def test_a_timeout_is_a_row_and_the_others_follow(tmp_path: Path) -> None:
+    frame = run(tmp_path / "r.sqlite", Group("g", cells("a", "forever", "b"), Settings(timeout=1)))
+    assert frame.status.to_dict() == {"a": "ok", "forever": "timeout", "b": "ok"}
+    assert "1 s" in frame.reason["forever"]
+
+
+def test_a_problem_that_cannot_be_built_fails_its_own_cells_only(tmp_path: Path) -> None:
+    groups = [Group("unbuildable", cells("a", "b")), Group("fine", cells("c"))]
+    frame = run(tmp_path / "r.sqlite", *groups)
+    assert frame.status.to_dict() == {"a": "crashed", "b": "crashed", "c": "ok"}
+    assert "could not be prepared" in frame.reason["a"]
+
+
+def test_several_workers_do_all_groups_once(tmp_path: Path) -> None:
+    groups = [Group(f"g{i}", cells(*(f"short {i} {j}" for j in range(3)))) for i in range(4)]
+    frame = run(tmp_path / "r.sqlite", *groups, jobs=2)
+    assert len(frame) == 12
+    assert frame.index.is_unique
+
+
+def test_stop_finishes_the_cell_in_hand_and_begins_no_other(tmp_path: Path) -> None:
+    store = Store(tmp_path / "r.sqlite")
+    seen: list[str] = []
+    group = Group("g", cells(*(f"short {i}" for i in range(50))))
+    running = Run(store, FACTS, job="misbehaving:job", listener=lambda g, c, r: seen.append(c.solver))
+    threading.Thread(target=lambda: (wait_for(lambda: len(seen) >= 2), running.stop()), daemon=True).start()
+    tally = running([group])
+    assert tally.stopped
+    assert 2 <= len(store) == len(seen) < 10
+    store.close()
+
+
+def test_a_second_stop_ends_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "r.sqlite")
+    running = Run(store, FACTS, job="misbehaving:job")
+    began = time.monotonic()
+
+    def press_twice() -> None:
+        time.sleep(1.5)
+        running.stop()
+        time.sleep(0.3)
+        running.stop()
+
+    threading.Thread(target=press_twice, daemon=True).start()
+    tally = running([Group("g", cells("forever"), Settings(timeout=60))])
+    assert tally.stopped
+    assert time.monotonic() - began < 10
+    assert len(store) == 0
+    store.close()
+
+
+def test_rows_under_load_are_flagged_and_measured_again(tmp_path: Path) -> None:
+    seen: list[str] = []
+    with Store(tmp_path / "r.sqlite") as store:
+        running = Run(store, FACTS, job="misbehaving:job", listener=lambda g, c, r: seen.append(c.solver))
+        tally = running([Group("g", cells("quiet", "loaded"))], rerun_loaded=1)
+        frame = store.frame().set_index("solver")
+    assert seen == ["quiet", "loaded", "loaded"]
+    assert tally.rows == 2
+    assert tally.loaded == 1
+    assert frame.loaded.to_dict() == {"quiet": 0, "loaded": 1}
+    assert '"attempt":2' in frame.extra["loaded"]
+
+
+def test_a_worker_dies_with_its_watcher() -> None:
+    code = "import time; from bench.isolation import Worker; print(Worker().pid, flush=True); time.sleep(60)"
+    watcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert watcher.stdout is not None
+    pid = int(watcher.stdout.readline())
+    time.sleep(0.5)
+    watcher.kill()
+    watcher.wait()
+    watcher.stdout.close()
+    assert wait_for(lambda: not running_pid(pid), 5)
+
+
+def running_pid(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z" and os.path.exists(f"/proc/{pid}")
+
+
+def wait_for(condition: object, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
