@@ -1,0 +1,126 @@
+"""`gfy data`: list the datasets, fetch them, check what is there, show what is in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="The datasets: list, fetch, check, show.")
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA and the user cache.")
+]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Datasets; all that can be fetched where none is named.")
+]
+
+
+@app.command("list")
+def list_datasets(data_dir: DataDir = None) -> None:
+    """The datasets there are, their size, and where each was found."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from bench.datasets.catalogue import ENTRIES
+    from bench.datasets.load import river_yeast_path
+    from bench.datasets.locate import find
+
+    table = Table("dataset", "rows", "features", "labels", "found in", "note")
+    for name, what in sorted(ENTRIES.items()):
+        files = find(what, data_dir)
+        place = str(next(iter(files.values())).parent) if files else "-"
+        if files is None and name == "yeast" and river_yeast_path() is not None:
+            place = "the package river"
+        rows = " + ".join(str(n) for n in what.rows)
+        table.add_row(name, rows, str(what.features), str(what.labels), place, what.note)
+    table.add_row("synthetic", "600 + 400", "20", "8", "made on the spot", "correlated labels")
+    Console().print(table)
+
+
+@app.command("fetch")
+def fetch_datasets(
+    names: Names = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Where to; the user cache if not given.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="A mirror to fetch from in place of the public homes.")
+    ] = None,
+    attempts: Annotated[
+        int, typer.Option(min=1, help="How often a broken connection is taken up again.")
+    ] = 3,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds of silence after which a connection is broken.")
+    ] = 30.0,
+) -> None:
+    """Fetch datasets, checked by SHA-256; a broken download goes on where it stopped."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from bench.datasets.catalogue import ENTRIES, entry
+    from bench.datasets.fetch import fetch
+
+    wanted = [entry(name) for name in names] if names else [ENTRIES[name] for name in sorted(ENTRIES)]
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns) as progress:
+        tasks: dict[str, Any] = {}
+
+        def report(path: str, done: int, total: int | None) -> None:
+            if path not in tasks:
+                tasks[path] = progress.add_task(path, total=total)
+            progress.update(tasks[path], completed=done, total=total)
+
+        for what in wanted:
+            files = fetch(what, data_dir, base_url, attempts, timeout, report)
+            progress.print(f"{what.name}: {next(iter(files.values())).parent}")
+
+
+@app.command("check")
+def check_datasets(names: Names = None, data_dir: DataDir = None) -> None:
+    """Compare the files found with the published SHA-256; ends with 1 where one differs or is missing."""
+    from bench.datasets.catalogue import ENTRIES, entry
+    from bench.datasets.fetch import faults
+    from bench.datasets.load import check_shape, read_parts
+    from bench.datasets.locate import find
+
+    good = True
+    for what in [entry(name) for name in names] if names else [ENTRIES[name] for name in sorted(ENTRIES)]:
+        files = find(what, data_dir)
+        if files is None:
+            typer.echo(f"{what.name}: not here (gfy data fetch {what.name})")
+            # Asked about by name, a dataset that is not there is a fault; in the survey it is news.
+            good = good and not names
+            continue
+        wrong = faults(what, files)
+        if not wrong:
+            check_shape(what, read_parts(what, files))
+        for sentence in wrong:
+            typer.echo(f"{what.name}: {sentence}")
+        if not wrong:
+            typer.echo(f"{what.name}: as published")
+        good = good and not wrong
+    if not good:
+        raise typer.Exit(1)
+
+
+@app.command("show")
+def show_dataset(
+    name: Annotated[str, typer.Argument(help="A dataset, as `gfy data list` names it.")],
+    data_dir: DataDir = None,
+) -> None:
+    """The parts of a dataset as experiments use it, and its most and least frequent labels."""
+    from bench.datasets.load import load
+    from bench.datasets.splits import development_split
+
+    dataset = load(name, data_dir)
+    fitted, held_out = development_split(dataset)
+    typer.echo(f"{name}: {dataset.features} features, {dataset.labels} labels")
+    for title, part in (("train", fitted), ("held out", held_out), ("test", dataset.test)):
+        typer.echo(f"  {title:9s}{len(part):6d} examples, {part.Y.sum(axis=1).mean():.2f} labels on average")
+    frequency = dataset.train.Y.mean(axis=0)
+    order = frequency.argsort()[::-1]
+    for title, some in (("most frequent", order[:3]), ("least frequent", order[::-1][:3])):
+        typer.echo(
+            f"  {title}: " + ", ".join(f"{dataset.train.labels[j]} ({frequency[j]:.1%})" for j in some)
+        )
