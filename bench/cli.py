@@ -1,0 +1,125 @@
+"""The command `gfy`: verbs are listed here and imported only when one is used, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+# One module bench.commands.<verb> each; it offers `app` (a typer.Typer) or a function called like the verb.
+VERBS = {
+    "compare": "Measure solvers x gradient modes x problems, certify every row, write the report.",
+    "report": "Turn stored rows into a page, figures and tables.",
+    "recommend": "Name the best measured solver and gradient mode for a problem like yours.",
+    "reproduce": "Run the paper's experiments again, beside its numbers.",
+    "train": "Train an energy network with a generalized Fenchel-Young loss.",
+    "predict": "Predict with a network that `train` saved.",
+    "data": "List, fetch, check and show the datasets.",
+    "list": "List solvers, problems, gradients, backends, suites or datasets.",
+    "check": "Run the conformance suite on a solver, also your own.",
+    "explain": "Say which theorems, solvers and gradient modes apply to a problem, and why not the others.",
+    "doctor": "Show versions, devices and threads, what is missing and how to install it.",
+    "records": "Export, merge, verify and show stored rows.",
+    "regressions": "Say better, same or worse of two commits, measured interleaved.",
+}
+
+
+def module_of(verb: str) -> str:
+    return f"bench.commands.{verb}"
+
+
+def load(verb: str) -> Any:
+    """The real command of a verb."""
+    module = import_module(module_of(verb))
+    parent = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    parent.callback()(lambda: None)
+    if hasattr(module, "app"):
+        parent.add_typer(module.app, name=verb)
+    else:
+        parent.command(verb)(getattr(module, verb, None) or getattr(module, f"{verb}_command"))
+    return typer.main.get_group(parent).commands[verb]
+
+
+class LazyCommand(TyperCommand):
+    """Knows a verb's one line of help; becomes the real command when it is used or completed."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        return load(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class LazyGroup(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [verb for verb in VERBS if find_spec(module_of(verb)) is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return LazyCommand(cmd_name, help=VERBS[cmd_name], short_help=VERBS[cmd_name])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        verbs = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in verbs:
+            from bench.names import suggest
+
+            ctx.fail(f"There is no verb {args[0]!r}. {suggest(args[0], verbs)}".rstrip())
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from bench.environment import version
+
+        typer.echo(f"gfy-suite {version('gfy-suite') or 'not installed'}")
+        raise typer.Exit
+
+
+@app.callback()
+def gfy(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Which solver and which gradient for your energy network: measured, certified, reproducible.
+
+    Begin with `gfy compare`. Every verb has `--help` with examples.
+    """
+
+
+def sentence(error: BaseException) -> str | None:
+    """What to tell a person about an error that is theirs to mend; None for one that is ours."""
+    from bench.records import RecordsError
+
+    expected: tuple[type[BaseException], ...] = (RecordsError,)
+    if "gfy.errors" in sys.modules:
+        expected += (sys.modules["gfy.errors"].GfyError,)
+    if isinstance(error, expected):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] not in (
+        "gfy", "solvers", "bench", "reports"
+    ):  # fmt: skip
+        name = (error.name or "").split(".")[0]
+        return f"This needs the library {name!r}: `gfy doctor` says how to install what is missing."
+    return None
+
+
+def main() -> None:
+    try:
+        app(prog_name="gfy")
+    except Exception as error:
+        said = sentence(error)
+        if said is None:
+            raise
+        typer.echo(said, err=True)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

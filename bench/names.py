@@ -1,0 +1,31 @@
+"""Names as people type them: found whatever the case and dashes; for a misspelt one the nearest are offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from gfy.errors import GfyValueError
+
+
+def plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """ "Did you mean ...?", or the names there are when none is near."""
+    names = list(known)
+    by_plain = {plain(n): n for n in names}
+    near = [by_plain[m] for m in get_close_matches(plain(name), by_plain, n=3, cutoff=0.6)]
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"There are: {', '.join(names)}." if names else ""
+
+
+def resolve(name: str, known: Iterable[str], what: str) -> str:
+    """The known name that was meant; a sentence with the nearest ones when there is none."""
+    names = list(known)
+    for candidate in names:
+        if plain(candidate) == plain(name):
+            return candidate
+    raise GfyValueError(f"There is no {what} called {name!r}. {suggest(name, names)}".rstrip())
