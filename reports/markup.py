@@ -43,7 +43,7 @@ def markdown(table: Table) -> str:
         "| " + " | ".join(escape_markdown(c) for c in table.columns) + " |",
         "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|",
     ]
-    lines += ["| " + " | ".join(_markdown(c) for c in line) + " |" for line in table.cells]
+    lines += ["| " + " | ".join(_markdown(c) for c in line) + " |" for line in table.shown]
     return "\n".join(lines)
 
 
@@ -52,7 +52,7 @@ def latex(table: Table) -> str:
     numeric = table.numeric or [False] * len(table.columns)
     spec = "".join("r" if n else "l" for n in numeric)
     head = " & ".join(escape_latex(c) for c in table.columns)
-    body = "\n".join("    " + " & ".join(_latex(c) for c in line) + r" \\" for line in table.cells)
+    body = "\n".join("    " + " & ".join(_latex(c) for c in line) + r" \\" for line in table.shown)
     note = f" ({escape_latex(table.note)})" if table.note else ""
     return "\n".join(
         [

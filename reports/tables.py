@@ -38,6 +38,12 @@ class Table:
     cells: list[list[Cell]]
     note: str = ""
     numeric: list[bool] = field(default_factory=list)
+    limit: int | None = None
+
+    @property
+    def shown(self) -> list[list[Cell]]:
+        """The lines a page prints; the file keeps them all."""
+        return self.cells[: self.limit]
 
     def frame(self) -> pd.DataFrame:
         lines = [[c.text for c in line] for line in self.cells]
@@ -77,11 +83,13 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
     first = order[0]
     top_rank, top_share = min(order, key=lambda i: mean[i]), share[order].max()
     cells = []
-    for i in order[:limit]:
+    for i in order:
         ids = tuple(table.ids[i, table.solved[i]])
         tie = i != first and bool(high[first] >= time[i])
         rank_tie = i != top_rank and low_rank[i] <= high_rank[top_rank]
-        interval = f"{mean[i]:.1f}" + (f" [{low_rank[i]:.1f}, {high_rank[i]:.1f}]" if len(table.instances) > 1 else "")
+        interval = f"{mean[i]:.1f}"
+        if len(table.instances) > 1:
+            interval += f" [{low_rank[i]:.1f}, {high_rank[i]:.1f}]"
         cells.append(
             [
                 Cell(table.choices[i].label()),
@@ -94,7 +102,7 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
     columns = ["choice", "certified", "time (SGM)", "relative", "mean rank [95%]"]
     left = len(order) - limit
     note = f"{len(table.instances)} problems" + (f"; {left} slower choices are in the CSV file" if left > 0 else "")
-    return Table(name, title, columns, cells, note, [False, True, True, True, True])
+    return Table(name, title, columns, cells, note, [False, True, True, True, True], limit)
 
 
 def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> list[Table]:

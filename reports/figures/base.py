@@ -1,0 +1,163 @@
+"""What every figure shares: its style, how it becomes SVG for the page and files beside it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .palette import Palette, dash
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, RULE, PAPER = "#16202c", "#5b6675", "#d5dbe3", "#fefefe"
+# In the page these become variables, so that one picture serves the light and the dark page.
+VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
+PANEL_LIMIT = 12
+STYLE: dict[str, Any] = {
+    "figure.constrained_layout.use": True, "figure.facecolor": "none", "axes.facecolor": "none",
+    "savefig.facecolor": "none", "font.size": 10.5, "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica"], "axes.titlesize": 10.5, "axes.labelsize": 10.5,
+    "xtick.labelsize": 9.5, "ytick.labelsize": 9.5, "legend.fontsize": 9.5, "legend.frameon": False,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": MUTED, "axes.labelcolor": INK,
+    "axes.titlecolor": INK, "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED,
+    "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": RULE,
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.6, "lines.markersize": 5.5,
+    "svg.fonttype": "none", "axes.formatter.use_mathtext": False, "xtick.minor.size": 0, "ytick.minor.size": 0,
+}  # fmt: skip
+
+
+@dataclass
+class Drawn:
+    """A figure and its words: `alt` says what is to be seen, `caption` how to read it, `data` is its table."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    figure: Figure
+    data: pd.DataFrame
+    wide: bool = False
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The one look of all figures; drawn without a display."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def new(width: float = 6.0, height: float = 4.0) -> tuple[Figure, Axes]:
+    """One pair of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots()
+
+
+def panels(
+    number: int, across: int = 3, width: float = 10.5, each: float = 2.9, **share: Any
+) -> tuple[Figure, list[Axes]]:
+    """`number` small multiples in rows of `across`, under room for one legend."""
+    from matplotlib.figure import Figure
+
+    columns = min(across, number)
+    lines = -(-number // columns)
+    wide = width if columns == across else width * max(columns, 1.6) / across
+    figure = Figure(figsize=(wide, each * lines + 0.9))
+    grid = figure.subplots(lines, columns, squeeze=False, **share).ravel().tolist()
+    for spare in grid[number:]:
+        spare.set_visible(False)
+    return figure, grid[:number]
+
+
+def legend_below(figure: Figure, handles: dict[str, Any], columns: int = 4) -> None:
+    """One legend for the whole figure, each name once."""
+    if handles:
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=min(columns, len(handles))
+        )
+
+
+def log_axes(ax: Axes, which: str = "xy", ticks: int = 6) -> None:
+    """Logarithmic axes with decades alone as ticks, widened to hold at least two of them."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    for name in which:
+        axis = getattr(ax, f"{name}axis")
+        getattr(ax, f"set_{name}scale")("log")
+        low, high = getattr(ax, f"get_{name}lim")()
+        if 0 < low < high < low * 40:
+            middle = (low * high) ** 0.5
+            getattr(ax, f"set_{name}lim")(middle / 40**0.5, middle * 40**0.5)
+        axis.set_major_locator(LogLocator(numticks=ticks))
+        axis.set_minor_locator(NullLocator())
+
+
+def solver_handles(palette: Palette, solvers: Iterable[str], backends: Iterable[str] = ()) -> dict[str, Any]:
+    """Legend entries: a colour and marker a solver, a dash a backend."""
+    from matplotlib.lines import Line2D
+
+    dashes = sorted(set(backends))
+    line = "-" if dashes else ""
+    out: dict[str, Any] = {}
+    for name in sorted(set(solvers)):
+        out[name] = Line2D([], [], color=palette.colour(name), marker=palette.marker(name), ls=line)
+    for backend in dashes:
+        out[backend] = Line2D([], [], color=MUTED, ls=dash(backend))
+    return out
+
+
+def link(row_id: str) -> str:
+    """The address of a row in the page."""
+    return f"#row-{row_id}"
+
+
+def svg_text(drawn: Drawn) -> str:
+    """The figure as SVG, the same bytes for the same data."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({**STYLE, "svg.hashsalt": drawn.name}):
+        text = io.StringIO()
+        drawn.figure.savefig(text, format="svg", metadata={"Date": None, "Creator": "gfy report"})
+        drawn.figure.set_layout_engine("none")  # the places found for the SVG serve the PNG: half the work
+    return text.getvalue()
+
+
+def inline(svg: str, name: str) -> str:
+    """The SVG as part of a page: no prolog, colours from the page, ids of its own, links out of the tab order."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
+    body = re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', r'<svg viewBox="\1" xmlns="http://www.w3.org/2000/svg" '
+                  r'xmlns:xlink="http://www.w3.org/1999/xlink" focusable="false">', body, count=1)  # fmt: skip
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, variable)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r"url\(#", f"url(#{name}-", body)
+    body = re.sub(r'(<use [^>]*xlink:href="#)', rf"\1{name}-", body)
+    body = re.sub(r'<a xlink:href="(#[^"]*)"[^>]*>', r'<a href="\1" tabindex="-1">', body)
+    return re.sub(r"\s*\n\s*", "\n", body)
+
+
+def save(drawn: Drawn, folder: Path) -> str:
+    """Write NAME.svg, NAME.png and NAME.csv; returns the SVG for the page."""
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    svg = svg_text(drawn)
+    on_white = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
+    (folder / f"{drawn.name}.svg").write_text(on_white, encoding="utf-8")
+    with mpl.rc_context(STYLE):
+        drawn.figure.savefig(folder / f"{drawn.name}.png", dpi=150, facecolor="#ffffff")
+    drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
+    return inline(svg, drawn.name)

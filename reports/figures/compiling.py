@@ -1,0 +1,72 @@
+"""Compile against steady time, and after how many calls compiling has paid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from . import base
+from .palette import Palette
+
+
+def costs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Median over problems of compile (with tracing) and steady time, and the break-even count's range."""
+    rows = frame[(frame["compile_s"] > 0) & (frame["steady_s"] > 0)]
+    rows = rows.assign(setup=rows["compile_s"] + rows["trace_s"].fillna(0.0))
+    grouped = rows.groupby(["solver", "backend"])
+    data = grouped.agg(
+        setup=("setup", "median"), steady=("steady_s", "median"), calls=("break_even", "median"),
+        calls_low=("break_even", lambda s: s.quantile(0.25)), calls_high=("break_even", lambda s: s.quantile(0.75)),
+        rows=("id", "size"), id=("id", "first"),
+    )  # fmt: skip
+    return data.reset_index().sort_values("steady", kind="stable")
+
+
+def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
+    """None where nothing was compiled."""
+    from matplotlib.figure import Figure
+
+    data = costs(frame)
+    if data.empty:
+        return None
+    figure = Figure(figsize=(10.5, max(3.9, 0.34 * len(data) + 1.6)))
+    left, right = figure.subplots(1, 2)
+    x = np.array([data["steady"].min() / 2, data["steady"].max() * 2])
+    for times in (1, 10, 100, 1000, 10_000):
+        left.plot(x, times * x, color=base.RULE, lw=1.0, zorder=1)
+    for line in data.itertuples():
+        left.scatter(line.steady, line.setup, s=42, color=palette.colour(line.solver),
+                     marker=palette.marker(line.solver), zorder=3).set_urls([base.link(line.id)])  # fmt: skip
+    left.set(xlabel="steady call (s)", ylabel="trace and compile (s)")
+    left.set_xlim(*x)
+    left.set_ylim(data["setup"].min() / 3, data["setup"].max() * 3)
+    base.log_axes(left)
+    low, high = left.get_ylim()
+    for times in (1, 10, 100, 1000, 10_000):
+        top = min(high * 0.9, times * x[1])
+        if top > low:
+            left.text(top / times, top, f" {times:,}", fontsize=8.5, color=base.MUTED, va="top", ha="left")
+    names = [f"{s}, {b}" for s, b in zip(data["solver"], data["backend"], strict=True)]
+    for i, line in enumerate(data.itertuples()):
+        colour, marker = palette.colour(line.solver), palette.marker(line.solver)
+        if np.isfinite(line.calls):
+            right.plot([line.calls_low, line.calls_high], [i, i], color=colour, lw=1.4)
+            right.scatter(line.calls, i, color=colour, marker=marker, s=42, zorder=3)
+        else:
+            right.text(0.02, i, "never, or not measured", fontsize=8.5, va="center", color=base.MUTED,
+                       transform=right.get_yaxis_transform())  # fmt: skip
+    right.set_yticks(range(len(data)), names)
+    right.set_ylim(len(data) - 0.4, -0.6)
+    right.set(xlabel="calls until compiling has paid")
+    if data["calls"].notna().any():
+        base.log_axes(right, "x")
+    caption = (
+        "Left: the grey lines are how many steady calls a compilation costs. Right: stored break-even counts, "
+        "median and quartiles over the problems. Compile time is never part of a steady time."
+    )
+    heavy = data.loc[data["setup"].idxmax()]
+    alt = (
+        f"Compile against steady time of {len(data)} solver and backend pairs; the longest to compile is "
+        f"{heavy['solver']} on {heavy['backend']} with {heavy['setup']:.2g} s."
+    )
+    return base.Drawn("compile", "Compile against steady time", caption, alt, figure, data, wide=True)

@@ -1,0 +1,43 @@
+"""Every figure that the rows at hand allow, for one machine at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from ..choices import asked, best_rows, grid
+from ..verdict import Verdict
+from . import agreement, base, compiling, curves, devices, fronts, geometry, growth, memory, profile, slopes
+from .palette import Palette
+
+
+def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol: float) -> list[base.Drawn]:
+    """The figures of one machine's rows; those without data are left out."""
+    recipes: list[Callable[[], base.Drawn | None]] = [
+        lambda: curves.draw(frame, palette, "gap-time"),
+        lambda: curves.draw(frame, palette, "gap-steps"),
+        lambda: growth.draw(frame, palette, tol),
+        lambda: _profile(frame, palette, tol, "solve"),
+        lambda: _profile(frame, palette, tol, "loss-gradient"),
+        lambda: fronts.draw(frame, palette),
+        lambda: agreement.draw(frame),
+        lambda: slopes.draw(frame),
+        lambda: compiling.draw(frame, palette),
+        lambda: memory.draw(frame),
+        lambda: devices.draw(verdicts, palette),
+    ]
+    with base.style():
+        return [drawn for recipe in recipes if (drawn := recipe()) is not None]
+
+
+def explained() -> list[base.Drawn]:
+    """The figures that need no rows: what the loss is."""
+    with base.style():
+        return [geometry.draw_geometry(), geometry.draw_losses()]
+
+
+def _profile(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+    rows = asked(frame, need)
+    best = best_rows(rows[rows["status"] != "unsupported"], tol)
+    return profile.draw(grid(best), palette, tol, need) if len(best) else None

@@ -1,0 +1,53 @@
+"""Dolan-Moré performance profiles: share of problems certified within a factor of the fastest."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..choices import Grid
+from ..profiles import profiles
+from . import base
+from .palette import Palette, dash
+
+LINES = 12
+
+
+def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+    """One step curve a choice, the best dozen by area; None where nothing was certified."""
+    curves = profiles(table)
+    if not curves:
+        return None
+    data = pd.DataFrame(
+        [(*_fields(c.choice), f, s) for c in curves for f, s in zip(c.factor, c.share, strict=True)],
+        columns=["solver", "gradient", "backend", "device", "dtype", "factor", "share"],
+    )
+    figure, ax = base.new(7.2, 4.6)
+    largest = max(10.0, min(1e4, float(data["factor"].max())))
+    for curve in curves[:LINES]:
+        c = curve.choice
+        x = [1.0, *curve.factor, largest * 1.5]
+        y = [curve.at(1.0), *curve.share, curve.share[-1]]
+        ax.step(x, y, where="post", color=palette.colour(c.solver), ls=dash(c.backend), label=c.label(),
+                marker=palette.marker(c.solver), markevery=[0])  # fmt: skip
+    base.log_axes(ax, "x")
+    ax.set(xlim=(0.97, largest * 1.2), ylim=(0, 1.03), xlabel="factor of the fastest certified time",
+           ylabel="share of problems")  # fmt: skip
+    figure.legend(loc="outside lower center", ncols=2)
+    problems = int(table.solved.any(axis=0).sum())
+    nobody = len(table.instances) - problems
+    caption = (
+        f"{problems} problems certified at {tol:.0e} by someone" + (f" ({nobody} by nobody)" if nobody else "") + ". "
+        "The height at the left edge is how often a choice is fastest; the height at the right how often it "
+        f"certifies at all. The {min(LINES, len(curves))} best of {len(curves)} choices by area are drawn."
+    )
+    top = curves[0]
+    alt = (
+        f"Performance profile of {min(LINES, len(curves))} choices on {problems} problems. {top.choice.label()} is "
+        f"ahead: fastest on {100 * top.at(1.0):.0f}% and within a factor of ten on {100 * top.at(10.0):.0f}%."
+    )
+    words = {"solve": "solving", "loss-gradient": "loss and gradient"}.get(need, need)
+    return base.Drawn(f"profile-{need}", f"Performance profile, {words}", caption, alt, figure, data)
+
+
+def _fields(choice: object) -> tuple[str, ...]:
+    return tuple(getattr(choice, f) for f in ("solver", "gradient", "backend", "device", "dtype"))
