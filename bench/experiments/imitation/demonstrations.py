@@ -1,8 +1,8 @@
 """Expert demonstrations: from an .npz file or a Minari dataset to trajectories ready for behaviour cloning.
 
-A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode` [n].
-It is looked for in `--data-dir`, then in `$GFY_DATA`, each time also in its folder `mujoco/`; after that a Minari
-dataset of the task is taken where one is on this machine. Files are read without pickle.
+A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode`
+[n]. It is looked for in `--data-dir`, then in `$GFY_DATA`, each time also in its folder `mujoco/`; after
+that a Minari dataset of the task is taken where one is on this machine. Files are read without pickle.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Demonstrations:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Observations to zero mean and unit variance (of the training trajectories); actions to the unit cube."""
+    """Observations to zero mean and unit variance, by the statistics of the training trajectories."""
 
     mean: np.ndarray  # [d]
     scale: np.ndarray  # [d]
@@ -88,7 +88,7 @@ def load_demonstrations(task: Task, data_dir: str | Path | None = None) -> Demon
         return _fitting(task, load_minari(task.minari, task.observations))
     raise GfyValueError(
         f"there are no demonstrations of {task.env_id}: either put {task.env_id}.npz (observations, actions, "
-        "rewards, episode) into a folder named by --data-dir or GFY_DATA (there, or in its folder mujoco), or "
+        "rewards, episode) into the folder named by --data-dir or GFY_DATA (or its folder mujoco), or "
         f"download a Minari dataset once with `minari download {task.minari}`."
     )
 
@@ -97,7 +97,7 @@ def _fitting(task: Task, found: Demonstrations) -> Demonstrations:
     given = (found.observations.shape[1], found.actions.shape[1])
     if given != (task.observations, task.actions):
         raise GfyValueError(
-            f"{found.source} has {given[0]} observation and {given[1]} action coordinates; {task.env_id} here has "
+            f"{found.source} has {given[0]} observation and {given[1]} action coordinates; {task.env_id} has "
             f"{task.observations} and {task.actions}: these are the demonstrations of another environment."
         )
     return found
@@ -105,7 +105,9 @@ def _fitting(task: Task, found: Demonstrations) -> Demonstrations:
 
 def _candidates(task: Task, data_dir: str | Path | None) -> Iterator[Path]:
     if data_dir is not None and not Path(data_dir).is_dir():
-        raise GfyValueError(f"--data-dir {data_dir} is not a folder; name the one that holds {task.env_id}.npz.")
+        raise GfyValueError(
+            f"--data-dir {data_dir} is not a folder; name the one that holds {task.env_id}.npz."
+        )
     for root in (data_dir, os.environ.get("GFY_DATA")):
         if root:
             yield Path(root) / "mujoco" / f"{task.env_id}.npz"
@@ -115,10 +117,12 @@ def _candidates(task: Task, data_dir: str | Path | None) -> Iterator[Path]:
 def load_npz(path: str | Path) -> Demonstrations:
     """Read one file of demonstrations, without pickle, and check it."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             missing = sorted({"observations", "actions", "rewards", "episode"} - set(file.files))
             if missing:
-                raise GfyValueError(f"{path} lacks the array(s) {', '.join(missing)}: it is not demonstrations.")
+                raise GfyValueError(
+                    f"{path} lacks the array(s) {', '.join(missing)}: it is not demonstrations."
+                )
             arrays = [file[name] for name in ("observations", "actions", "rewards", "episode")]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, GfyValueError):
@@ -138,7 +142,9 @@ def checked(
             f"{observations.shape}, {actions.shape}, {rewards.shape} and {episode.shape}."
         )
     if n == 0 or len(actions) != n:
-        raise GfyValueError(f"{source}: {n} observations and {len(actions)} actions; as many of both, and some.")
+        raise GfyValueError(
+            f"{source}: {n} observations and {len(actions)} actions; as many of both, and some."
+        )
     for name, values in (("observations", observations), ("actions", actions), ("rewards", rewards)):
         if not np.isfinite(values).all():
             raise GfyValueError(f"{source}: {name} holds NaN or infinity; remove those steps.")
@@ -169,8 +175,8 @@ def has_minari(name: str) -> bool:
 def load_minari(name: str, width: int | None = None) -> Demonstrations:
     """A Minari dataset that is on this machine: its episodes in order, without the last observation of each.
 
-    `width` keeps the first coordinates of an observation alone: Ant's positions and velocities, which come first,
-    without the contact forces that follow them.
+    `width` keeps the first coordinates of an observation alone: Ant's positions and velocities, which come
+    first, without the contact forces that follow them.
     """
     try:
         import minari

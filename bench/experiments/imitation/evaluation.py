@@ -1,20 +1,19 @@
 """How good a policy is: mean return over many episodes, all seeds and episodes simulated side by side.
 
-The policies of all runs act in one compiled call, inner problems included; the simulator's threads do the rest.
-An episode ends by a fall or at the horizon and is then no longer stepped. Episode seeds depend on the run's seed
-and the episode's number alone, so two models are compared on the same starts.
+The policies of all runs act in one compiled call, inner problems included; the simulator's threads do the
+rest. An episode ends by a fall or at the horizon and is then no longer stepped. Episode seeds depend on the
+run's seed and the episode's number alone, so two models are compared on the same starts.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from bench.environment import cores
 from bench.experiments.imitation.demonstrations import Scaling, from_cube
 from bench.experiments.imitation.models import Model, Parameters
 from bench.experiments.imitation.simulation import Simulation
@@ -37,11 +36,6 @@ class Evaluation:
 
 
 Policy = Callable[[np.ndarray], np.ndarray]  # observations [R, E, d] -> actions [R, E, k] in [-1, 1]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Policy:
@@ -96,7 +90,12 @@ def evaluate(
 
 
 def _episodes(
-    simulation: Simulation, policy: Policy, starts: np.ndarray, width: int, limit: int, clock: dict[str, float]
+    simulation: Simulation,
+    policy: Policy,
+    starts: np.ndarray,
+    width: int,
+    limit: int,
+    clock: dict[str, float],
 ) -> tuple[np.ndarray, np.ndarray]:
     runs, count = starts.shape
     # The last part may hold fewer episodes than the compiled policy takes: the rest stay zero, unused.
@@ -119,8 +118,3 @@ def _episodes(
         if len(active) == 0:
             break
     return returns.reshape(runs, count), lengths.reshape(runs, count)
-
-
-def summary(returns: np.ndarray) -> dict[str, Any]:
-    """Mean and standard deviation over the episodes of one run."""
-    return {"mean": float(returns.mean()), "sd": float(returns.std(ddof=1)) if returns.size > 1 else 0.0}

@@ -1,9 +1,9 @@
 """The two policies: from an observation to an energy over actions in the unit cube, and its maximiser.
 
-Unary: p* = argmax <u(x), p> - gamma Omega(p). Pairwise adds -1/2 <a(x), p>^2, so that torques interact. Omega is
-the binary Gini negentropy and gamma the paper's "scale of the energy regularization term". u is a network with two
-hidden relu layers; a = W x + b is linear with parameters of its own, as in the paper's multilabel model. Training
-minimises the generalized Fenchel-Young loss of the same inner problem.
+Unary: p* = argmax <u(x), p> - gamma Omega(p). Pairwise adds -1/2 <a(x), p>^2, so that torques interact.
+Omega is the binary Gini negentropy and gamma the paper's "scale of the energy regularization term". u is a
+network with two hidden relu layers; a = W x + b is linear with parameters of its own, as in the paper's
+multilabel model. Training minimises the generalized Fenchel-Young loss of the same inner problem.
 
 Shapes: x [B, d], u and a [B, k], p [B, k]. Parameters are a dictionary of float32 arrays.
 """
@@ -80,8 +80,9 @@ class Model:
 
     def scores(self, theta: Parameters, x: Any) -> Any:
         """The energy's input v at the observations x."""
-        import gfy
         import jax
+
+        import gfy
 
         hidden = jax.nn.relu(x @ theta["W1"] + theta["b1"])
         hidden = jax.nn.relu(hidden @ theta["W2"] + theta["b2"])
@@ -92,8 +93,9 @@ class Model:
 
     def loss(self) -> Callable[[Parameters, Any, Any], Any]:
         """The mean generalized Fenchel-Young loss of a batch, with envelope gradients."""
-        import gfy
         import jax.numpy as jnp
+
+        import gfy
 
         fenchel_young = gfy.FenchelYoungLoss(
             self.problem, solver=self.solver, gradient=gfy.Envelope(), stop=self.stop

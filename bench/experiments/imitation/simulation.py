@@ -1,11 +1,12 @@
 """Step many MuJoCo environments of one task at once: the states of gymnasium's own, at the simulator's speed.
 
 gymnasium's `step` spends a third to a half of its time in Python around the simulator. Here one gymnasium
-environment supplies the model, the constants of its reward and every reset; each episode has an `MjData` of its
-own; threads step them (MuJoCo frees the interpreter lock), and observations, rewards and falls are computed for
-all episodes at once. A test holds this against `gymnasium.make(...).step`, state by state.
+environment supplies the model, the constants of its reward and every reset; each episode has an `MjData` of
+its own; threads step them (MuJoCo frees the interpreter lock), and observations, rewards and falls are
+computed for all episodes at once. A test holds this against `gymnasium.make(...).step`, state by state.
 
-Shapes: observations [n, d] float64, actions [n, k] in [-1, 1], rewards [n], fallen [n], where n counts episodes.
+Shapes: observations [n, d] float64, actions [n, k] in [-1, 1], rewards [n], fallen [n], where n counts
+episodes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def make_environment(task: Task, **options: Any) -> Any:
         import mujoco  # noqa: F401
     except ImportError as error:
         raise GfyValueError(
-            f"the imitation experiment simulates with gymnasium and MuJoCo, and {error.name} is not installed: "
+            f"the imitation experiment needs gymnasium and MuJoCo, and {error.name} is not installed: "
             "pip install -e '.[imitation]'."
         ) from error
     return gymnasium.make(task.env_id, disable_env_checker=True, **task.options, **options)
@@ -76,7 +77,7 @@ class Simulation:
         return self._observations(np.arange(len(seeds)))
 
     def step(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One environment step of the episodes in `slots`: observations, rewards and whether each has fallen."""
+        """One environment step of the episodes in `slots`: observations, rewards, and which have fallen."""
         actions = np.asarray(actions, dtype=np.float64)
         before = self._x[slots]
         numbers = slots.tolist()

@@ -1,7 +1,8 @@
 """Behaviour cloning of many runs at once: seeds, rates and weight decays share one compiled program.
 
-Every run draws its weights and its batches from its own seed, so a run's result does not depend on which other
-runs were trained along. Adam with a constant rate; the loss is the mean over a batch plus l2/2 |theta|^2.
+Every run draws its weights and its batches from its own seed, so a run's result does not depend on which
+other runs were trained along. Adam with a constant rate; the loss is the mean over a batch plus l2/2
+|theta|^2.
 
 Shapes: a leading axis R (runs) on every parameter; batches are rows of the shared demonstrations [n, d].
 """
@@ -32,7 +33,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """Parameters [R, ...] after the last step, the scaling they were trained with, mean loss of the last chunk [R]."""
+    """Parameters [R, ...] after the last step, the scaling of their inputs, last mean loss [R]."""
 
     parameters: Parameters
     scaling: Scaling

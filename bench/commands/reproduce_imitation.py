@@ -1,0 +1,73 @@
+"""`gfy reproduce imitation`: the paper's second experiment, from demonstrations to figure and table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def imitation(
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task", help="halfcheetah, hopper, walker2d or ant; repeat for several (default: all)."
+        ),
+    ] = None,
+    trajectories: Annotated[
+        list[int] | None,
+        typer.Option("--trajectories", help="Demonstrations to learn from; repeat (default: 1, 4, 11)."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", help="paper, tuned; repeat (default: both)."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One task, the paper's settings, 2 seeds, 10 episodes: minutes.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Training runs a cell (default 10).")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes a run (default 100).")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default 20000).")] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Grid for --setting tuned: paper (108 settings), short (8) or quick (2)."),
+    ] = None,
+    video: Annotated[
+        bool, typer.Option("--video", help="Film an episode of a pairwise policy of each task.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", help="Folder of the demonstrations, searched before GFY_DATA."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for rows, policies, table and figure.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Behaviour cloning in MuJoCo, unary against pairwise energies: rows, table, figure. Resumable.
+
+    Examples:
+
+      gfy reproduce imitation --quick
+
+      gfy reproduce imitation --task hopper --trajectories 11 --setting paper
+
+      gfy reproduce imitation --out docs/results
+    """
+    from bench.experiments.imitation.command import Options, reproduce
+
+    reproduce(
+        Options.of(
+            tasks=task,
+            trajectories=trajectories,
+            settings=setting,
+            quick=quick,
+            seeds=seeds,
+            episodes=episodes,
+            steps=steps,
+            grid=grid,
+            video=video,
+            data_dir=data_dir,
+            out=out,
+        )
+    )

@@ -1,0 +1,178 @@
+"""What `gfy reproduce imitation` does: plan the cells, run what is missing, write rows, table and figure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.experiments.imitation.models import MODELS
+from bench.experiments.imitation.settings import (
+    PAPER,
+    SETTINGS,
+    STEPS,
+    TRAJECTORIES,
+    Grid,
+    Setting,
+    find_grid,
+)
+from bench.experiments.imitation.tasks import Task, find_tasks
+from gfy.errors import GfyValueError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from bench.experiments.imitation.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options with their defaults filled in and checked."""
+
+    tasks: list[Task]
+    trajectories: list[int]
+    settings: list[str]
+    seeds: int
+    episodes: int
+    steps: int
+    grid: Grid
+    video: bool
+    data_dir: Path | None
+    out: Path
+
+    @classmethod
+    def of(
+        cls,
+        tasks: Sequence[str] | None,
+        trajectories: Sequence[int] | None,
+        settings: Sequence[str] | None,
+        quick: bool,
+        seeds: int | None,
+        episodes: int | None,
+        steps: int | None,
+        grid: str | None,
+        video: bool,
+        data_dir: Path | None,
+        out: Path,
+    ) -> Options:
+        """Fill in the defaults (those of the paper, or the quick ones) and check the rest."""
+        chosen = list(dict.fromkeys(settings or (("paper",) if quick else SETTINGS)))
+        if unknown := [name for name in chosen if name not in SETTINGS]:
+            raise GfyValueError(
+                f"setting {unknown[0]!r} is not known; the settings are {', '.join(SETTINGS)}."
+            )
+        counts = list(dict.fromkeys(trajectories or ((11,) if quick else sorted(TRAJECTORIES, reverse=True))))
+        if min(counts) < 1:
+            raise GfyValueError(f"--trajectories {min(counts)} is too few; ask for 1 or more.")
+        return cls(
+            find_tasks(tasks or (["hopper"] if quick else None)),
+            counts,
+            chosen,
+            seeds or (2 if quick else 10),
+            episodes or (10 if quick else 100),
+            steps or STEPS,
+            find_grid(grid or ("quick" if quick else "short")),
+            video,
+            data_dir,
+            out,
+        )
+
+
+def reproduce(options: Options) -> None:
+    """Run the experiment; interrupted, the same command goes on where it stopped."""
+    from rich.console import Console
+
+    from bench.experiments.imitation.experiment import Experiment
+    from bench.records import Store
+
+    console = Console()
+    began = time.perf_counter()
+    with Store(options.out / "imitation.sqlite") as store, _progress(console) as progress:
+        experiment = Experiment(
+            store, options.out / "imitation-policies", options.data_dir, console.print, progress
+        )
+        for task in options.tasks:  # missing data or too few trajectories: said before anything runs
+            for count in options.trajectories:
+                experiment.demonstrations(task).first(count)
+        chosen: dict[tuple[str, str, str], Setting] = {}
+        try:
+            # The most trajectories first, the paper's settings before the search: a part is worth reading.
+            for name in options.settings:
+                for count in options.trajectories:
+                    for task in options.tasks:
+                        for model in MODELS:
+                            if (name, task.name, model) not in chosen:
+                                chosen[name, task.name, model] = _setting(
+                                    experiment, options, name, task, model
+                                )
+                            one = chosen[name, task.name, model]
+                            cell = experiment.cell(task, model, name, count, one)
+                            experiment.run([cell], range(options.seeds), options.episodes)
+        except KeyboardInterrupt:
+            console.print("Stopped; what was finished is stored. Give the same command again to go on.")
+            write(options, store.frame(), console.print)
+            raise SystemExit(130) from None
+        write(options, store.frame(), console.print)
+        if options.video:
+            _videos(options, experiment, chosen, console.print)
+        console.print(f"Done in {time.perf_counter() - began:.0f} s.")
+
+
+def _setting(experiment: Experiment, options: Options, name: str, task: Task, model: str) -> Setting:
+    if name == "paper":
+        return PAPER[model].with_steps(options.steps)
+    return experiment.search(task, model, options.grid, options.steps)
+
+
+def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) -> None:
+    """Write imitation.csv, .md, .svg and .png (and the search) from all rows of the store."""
+    from bench.experiments.imitation.figure import draw
+    from bench.experiments.imitation.results import seeds_frame, write_csv
+    from bench.experiments.imitation.summary import page
+
+    frame, search = seeds_frame(stored), seeds_frame(stored, search=True)
+    path = options.out / "imitation.csv"
+    write_csv(frame, path)
+    path.with_suffix(".md").write_text(page(frame, search), encoding="utf-8")
+    written = [path, path.with_suffix(".md")]
+    if len(frame):
+        written += draw(frame, options.out / "imitation")
+    say(f"Written: {', '.join(str(one) for one in written)}.")
+
+
+def _videos(
+    options: Options,
+    experiment: Experiment,
+    chosen: dict[tuple[str, str, str], Setting],
+    say: Callable[[str], None],
+) -> None:
+    from bench.experiments.imitation.evaluation import trained_policy
+    from bench.experiments.imitation.models import Model
+    from bench.experiments.imitation.video import film
+
+    name, count = options.settings[-1], max(options.trajectories)
+    for task in options.tasks:
+        setting = chosen[name, task.name, "pairwise"]
+        cell = experiment.cell(task, "pairwise", name, count, setting)
+        model = Model("pairwise", task.observations, task.actions, setting.hidden, setting.gamma)
+        trained = experiment.policy(model, cell, seed=0)
+        policy = trained_policy(model, trained.parameters, trained.scaling)
+        _, sentence = film(task, policy, options.out / f"imitation-{task.name}")
+        say(sentence)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar of what is being done; nothing where the output is not a terminal."""
+    from rich.progress import Progress
+
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as bar:
+        line = bar.add_task("", total=1)
+        yield lambda what, done, total: bar.update(line, description=what, completed=done, total=total)

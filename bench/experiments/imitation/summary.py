@@ -1,0 +1,163 @@
+"""The experiment in words and numbers: a Markdown page written from stored rows, never by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from bench.experiments.imitation.results import comparison
+from bench.experiments.imitation.settings import PAPER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLES = {"paper": "At the paper's settings", "tuned": "Both models tuned on the same grid"}
+
+
+def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
+    """The whole page; `frame` and `search` come from `results.seeds_frame`."""
+    parts = [
+        "# Imitation learning",
+        "",
+        INTRODUCTION,
+        "",
+        "Written by `gfy reproduce imitation` from stored rows (`imitation.sqlite`).",
+        "",
+    ]
+    table = comparison(frame) if len(frame) else None
+    for setting, title in TITLES.items():
+        if table is None or not (table["setting"] == setting).any():
+            parts += [f"## {title}", "", "No rows yet.", ""]
+            continue
+        part = table[table["setting"] == setting]
+        parts += [f"## {title}", "", *_settings(frame, setting), "", *_table(part), "", *_verdict(part), ""]
+    if len(search):
+        parts += ["## The search", "", *_search(search), ""]
+    if len(frame):
+        parts += ["## Where the time went", "", *_times(frame), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+INTRODUCTION = (
+    "Behaviour cloning in gymnasium's MuJoCo tasks with a unary and a pairwise energy, the paper's second "
+    "experiment. Each seed is one training run and its return the mean over its episodes; mean, standard "
+    "deviation and 95% intervals (Student; Welch for differences) are over seeds, and every seed counts. The "
+    "normalised score is 0 for uniform random actions and 1 for the mean of the demonstrations."
+)
+
+
+def _settings(frame: pd.DataFrame, setting: str) -> list[str]:
+    if setting == "paper":
+        return [
+            f"- {model}: rate {s.rate:g}, {s.hidden} hidden units, energy scale {s.gamma:g}, l2 {s.l2:g}"
+            for model, s in PAPER.items()
+        ]
+    lines = ["| task | model | rate | hidden | energy scale | l2 |", "|---|---|---|---|---|---|"]
+    part = frame[frame["setting"] == setting]
+    keys = ["task", "model", "rate", "hidden", "gamma", "l2"]
+    for row in part[keys].drop_duplicates().itertuples(index=False):
+        lines.append(
+            f"| {row.task} | {row.model} | {row.rate:g} | {row.hidden} | {row.gamma:g} | {row.l2:g} |"
+        )
+    return lines
+
+
+def _table(part: pd.DataFrame) -> list[str]:
+    lines = [
+        "| task | trajectories | unary | pairwise | pairwise - unary [95%] | better "
+        "| normalised: unary, pairwise | expert, random | seeds x episodes |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in part.to_dict("records"):
+        cells = [
+            row["task"],
+            str(row["trajectories"]),
+            _mean(row, "unary"),
+            _mean(row, "pairwise"),
+            f"{row['gap']:+.0f} [{row['gap_low']:+.0f}, {row['gap_high']:+.0f}]"
+            if _there(row, "gap")
+            else "-",
+            row["better"] if _there(row, "gap") else "-",
+            ", ".join(
+                f"{row[f'{m}_normalised']:.3f}" if _there(row, f"{m}_mean") else "-"
+                for m in ("unary", "pairwise")
+            ),
+            f"{row['expert']:.0f}, {row['random']:.0f}",
+            ", ".join(
+                f"{row[f'{m}_seeds']:.0f} x {row[f'{m}_episodes']:.0f}"
+                for m in ("unary", "pairwise")
+                if _there(row, f"{m}_mean")
+            ),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _there(row: dict[str, Any], name: str) -> bool:
+    value = row.get(name)
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _mean(row: dict[str, Any], model: str) -> str:
+    if not _there(row, f"{model}_mean"):
+        return "-"
+    return f"{row[f'{model}_mean']:.0f} ± {row[f'{model}_sd']:.0f}"
+
+
+def _verdict(part: pd.DataFrame) -> list[str]:
+    """What the rows with the most trajectories show, task by task."""
+    if "better" not in part:
+        return []
+    both = part[part["better"].notna()]
+    lines = []
+    for count, group in both.groupby("trajectories"):
+        names = {
+            who: sorted(group.loc[group["better"] == who, "task"]) for who in ("pairwise", "unary", "tie")
+        }
+        ahead = int((group["gap"] >= 0).sum())
+        said = [f"{who}: {', '.join(tasks)}" for who, tasks in names.items() if tasks]
+        lines.append(
+            f"- {count} trajectories: the pairwise mean is at or above the unary one on {ahead} of "
+            f"{len(group)} tasks; better beyond the 95% interval (tie: neither): {'; '.join(said)}."
+        )
+    return lines
+
+
+def _search(search: pd.DataFrame) -> list[str]:
+    keys = ["task", "model", "rate", "hidden", "gamma", "l2"]
+    means = search.groupby(keys, as_index=False)["return"].mean()
+    lines = [
+        f"Mean return of {search['seed'].nunique()} seeds on {search['trajectories'].iloc[0]} trajectories, "
+        f"{search['episodes'].min()} episodes each, seeds apart from those reported above; best in bold.",
+        "",
+        "| task | model | rate | hidden | energy scale | l2 | return |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    best = means.groupby(["task", "model"])["return"].transform("max")
+    for row, top in zip(means.to_dict("records"), best, strict=True):
+        value = f"**{row['return']:.0f}**" if row["return"] == top else f"{row['return']:.0f}"
+        lines.append(
+            f"| {row['task']} | {row['model']} | {row['rate']:g} | {row['hidden']} | {row['gamma']:g} "
+            f"| {row['l2']:g} | {value} |"
+        )
+    return lines
+
+
+def _times(frame: pd.DataFrame) -> list[str]:
+    lines = [
+        "Seconds of the program that trains and evaluates all runs of a cell together; policy is the network "
+        "and the inner solve of every step, simulation is MuJoCo. Load is the cores that others kept busy.",
+        "",
+        "| setting | task | trajectories | model | runs | training | policy | simulation | policy share "
+        "| load |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    keys = ["setting", "task", "trajectories", "model"]
+    for (setting, task, count, model), part in frame.groupby(keys):
+        row = part.iloc[-1]
+        share = row["policy_s"] / (row["policy_s"] + row["simulation_s"])
+        lines.append(
+            f"| {setting} | {task} | {count} | {model} | {row['runs']} | {row['train_s']:.0f} "
+            f"| {row['policy_s']:.1f} | {row['simulation_s']:.1f} | {share:.1%} | {row['load']:.1f} |"
+        )
+    return lines
