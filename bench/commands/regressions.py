@@ -1,0 +1,60 @@
+"""`gfy regressions BASE HEAD`: did a commit make anything slower, less accurate, or its gradient worse?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def regressions(
+    base: Annotated[str, typer.Argument(help="The commit, branch or tag to compare with.")],
+    head: Annotated[str, typer.Argument(help="The one to judge; `.` is the working copy as it is.")] = ".",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", "-k", help="Keep cells whose name contains this; may be repeated."),
+    ] = None,
+    launches: Annotated[int, typer.Option(min=1, help="Times both processes are started anew.")] = 3,
+    rounds: Annotated[int, typer.Option(min=2, help="Turns each takes in a launch.")] = 12,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Inputs on which certificate and gradient are compared.")
+    ] = 5,
+    matters: Annotated[
+        float, typer.Option(min=0.0, help="A change of time below this share is the same.")
+    ] = 0.05,
+    repo: Annotated[Path, typer.Option(help="The checkout whose commits are compared.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+) -> None:
+    """Measure two commits in turns and say better, same or worse, with a 99% interval; exit 1 where worse.
+
+    Examples:
+
+      gfy regressions main HEAD
+
+      gfy regressions HEAD~1 . --only DualNewton --only torch
+    """
+    import json
+    from dataclasses import asdict
+
+    from bench.regressions.cells import choose
+    from bench.regressions.gate import Effort, compare_commits
+    from bench.regressions.show import table
+
+    cells = choose(only or [])
+    effort = Effort(launches=launches, rounds=rounds, seeds=seeds)
+    verdicts = compare_commits(
+        repo.resolve(),
+        base,
+        head,
+        cells,
+        effort,
+        matters,
+        lambda name: typer.echo(f"measuring {name}", err=True),
+    )
+    if as_json:
+        typer.echo(json.dumps([asdict(v) for v in verdicts], indent=1))
+    else:
+        table(verdicts)
+    if any(v.verdict == "worse" for v in verdicts):
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""What the gate measures: few cells that together touch every solver, both frameworks and the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gfy.errors import GfyValueError
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One solver on one workload in one framework."""
+
+    family: str
+    k: int
+    batch: int
+    rank: int | None
+    solver: str
+    backend: str
+    tol: float = 1e-10
+    max_steps: int = 2_000
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}-k{self.k}-b{self.batch}/{self.solver}/{self.backend}"
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+_WORK = (
+    ("pairwise-gini", 174, 64, 1, ("DualNewton", "CoordinateAscent")),
+    ("pairwise-shannon", 100, 64, 1, ("DualNewton",)),
+    ("dense-gini", 64, 64, None, ("CoordinateAscent", "ProjectedNewton", "ProjectedGradient")),
+    ("simplex-gini", 200, 32, None, ("ProjectedGradient", "FrankWolfe")),
+    ("simplex-shannon", 200, 32, None, ("MirrorAscent",)),
+    ("concave-spen", 64, 64, None, ("ProjectedGradient",)),
+)
+CELLS = tuple(
+    Cell(family, k, batch, rank, solver, backend)
+    for family, k, batch, rank, solvers in _WORK
+    for solver in solvers
+    for backend in ("jax", "torch")
+)
+
+
+def choose(words: Sequence[str], cells: Sequence[Cell] = CELLS) -> list[Cell]:
+    """The cells whose name contains every one of the words; a sentence where none does."""
+    found = [cell for cell in cells if all(word.lower() in cell.name.lower() for word in words)]
+    if not found:
+        listed = ", ".join(cell.name for cell in cells)
+        raise GfyValueError(f"No cell's name contains {' and '.join(words)}; the cells are {listed}.")
+    return found
