@@ -38,6 +38,7 @@ class Settings:
     budget: float = 1.0  # seconds after which a program is not repeated any more (three calls at least)
     memory: int | None = None  # bytes a worker may allocate
     accuracy_only: bool = False  # no timings: several workers may run side by side
+    break_even: bool = False  # also call the program unstaged, to tell when staging pays
     load_limit: float = 0.3  # cores busy with other work above which a timing is flagged
 
 

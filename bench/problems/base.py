@@ -1,0 +1,85 @@
+"""What a benchmark problem is: a seeded recipe for inner problems, in NumPy, the same for every framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any, Protocol
+
+import numpy as np
+
+from gfy.problem import InnerProblem
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Inner problems to solve: `inputs` are energy Inputs of NumPy float64 leaves, targets are [batch, k].
+
+    Usually there is one input. A sequence of them stands for steps of a training run: each is solved in turn,
+    from the last solution where `warm`, else from scratch.
+    """
+
+    problem: InnerProblem
+    inputs: tuple[Any, ...]
+    targets: np.ndarray
+    warm: bool = False
+
+    @property
+    def k(self) -> int:
+        return int(self.targets.shape[-1])
+
+    @property
+    def batch(self) -> int:
+        return int(self.targets.shape[0])
+
+
+class Recipe(Protocol):
+    """What a problem of one's own must offer: see `Family`, or any class with these three."""
+
+    name: str
+    defaults: Params
+
+    def make(self, rng: np.random.Generator, **params: Any) -> Instance: ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """A named recipe: `make(rng, **params)` builds an instance of the asked size."""
+
+    name: str
+    about: str
+    build: Any  # (rng, **params) -> Instance
+    defaults: Params = field(default_factory=dict)
+
+    def make(self, rng: np.random.Generator, **params: Any) -> Instance:
+        instance: Instance = self.build(rng, **{**self.defaults, **params})
+        return instance
+
+
+def spread(active: float) -> float:
+    """The standard deviation at which a fraction `active` of normal numbers exceeds 1 in size."""
+    return 1.0 / NormalDist().inv_cdf(1.0 - min(max(active, 1e-6), 1.0 - 1e-6) / 2.0)
+
+
+def negative_definite(
+    rng: np.random.Generator, batch: int, k: int, condition: float, size: float
+) -> np.ndarray:
+    """U [batch, k, k] = -Q diag(e) Q^T, the e log-spaced from size down to size / condition."""
+    basis, _ = np.linalg.qr(rng.normal(size=(batch, k, k)))
+    eigenvalues = size * np.logspace(0.0, -np.log10(condition), k)
+    matrix = -(basis * eigenvalues) @ np.swapaxes(basis, -1, -2)
+    return 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+
+
+def vertices(rng: np.random.Generator, problem: InnerProblem, batch: int, k: int) -> np.ndarray:
+    """Targets: random extreme points of the set (labels, classes, permutations), [batch, k]."""
+    scores = rng.normal(size=(batch, k))
+    if not problem.domain.compact:
+        return scores
+    return np.asarray(problem.domain.linear_oracle(scores), dtype=np.float64)
+
+
+def single(rng: np.random.Generator, problem: InnerProblem, v: Any, batch: int, k: int) -> Instance:
+    return Instance(problem, (v,), vertices(rng, problem, batch, k))
