@@ -156,25 +156,47 @@ def _solver_labels(frame: pd.DataFrame) -> pd.Series:
 
 
 def _short(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return f"({text})"
-    if not isinstance(value, dict) or not value:
-        return ""
-    return "(" + ", ".join(f"{k}={v}" for k, v in sorted(value.items())) + ")"
+    value = parsed(text)
+    return "" if not value else "(" + ", ".join(f"{k}={v}" for k, v in sorted(value.items())) + ")"
 
 
 def _groups(frame: pd.DataFrame) -> pd.Series:
-    """One label for each machine, and for each set of library versions where a machine has several."""
+    """One label for each machine, and for each set of library versions where a machine has several.
+
+    Two rows may each name libraries that the other does not use; only a library named by both in different
+    versions keeps them apart.
+    """
     versions = frame["versions"].where(frame["versions"].notna(), "{}")
     label = frame["machine"].astype(object).copy()
     for machine, of_machine in versions.groupby(frame["machine"], sort=False):
-        sets = list(dict.fromkeys(of_machine))
-        if len(sets) > 1:
-            letter = {text: f"{machine}, versions {i + 1}" for i, text in enumerate(sets)}
-            label.loc[of_machine.index] = of_machine.map(letter)
+        number = _compatible(list(dict.fromkeys(of_machine)))
+        if max(number.values()) > 0:
+            names = {text: f"{machine}, versions {i + 1}" for text, i in number.items()}
+            label.loc[of_machine.index] = of_machine.map(names)
     return label
+
+
+def _compatible(texts: list[str]) -> dict[str, int]:
+    merged: list[dict[str, Any]] = []
+    number = {}
+    for text in texts:
+        mine = parsed(text)
+        fits = (i for i, other in enumerate(merged) if all(other.get(n, v) == v for n, v in mine.items()))
+        i = next(fits, len(merged))
+        if i == len(merged):
+            merged.append({})
+        merged[i] |= mine
+        number[text] = i
+    return number
+
+
+def parsed(text: str | None) -> dict[str, Any]:
+    """A stored JSON object; empty where there is none or it is not one."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _instances(frame: pd.DataFrame) -> pd.Series:

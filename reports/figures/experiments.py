@@ -1,0 +1,115 @@
+"""The paper's experiments as figures: accuracy beside the published one, return against trajectories, training."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from . import base
+from .palette import BLUE, COLOURS, MARKERS, ORANGE
+
+
+def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:
+    """A panel a dataset: our accuracy with its deviation, the paper's as an open ring."""
+    if data.empty:
+        return None
+    datasets = list(dict.fromkeys(data["dataset"]))
+    label = data["energy"] + ", " + data["loss"] + ", " + data["gradient"]
+    lines = list(dict.fromkeys(label))[::-1]
+    figure, axes = base.panels(len(datasets), each=max(2.4, 0.26 * len(lines) + 1.0), sharey=True)
+    handles: dict[str, Any] = {}
+    for ax, dataset in zip(axes, datasets, strict=True):
+        part = data[data["dataset"] == dataset]
+        y = [lines.index(n) for n in label[part.index]]
+        handles["here (± sd over seeds)"] = ax.errorbar(
+            part["accuracy"], y, xerr=part["sd"].fillna(0.0), fmt="o", color=BLUE, markersize=5, zorder=3
+        )
+        handles["paper"] = ax.scatter(part["paper"], y, marker="D", s=44, facecolors="none", edgecolors=ORANGE, zorder=2)
+        ax.set(title=dataset, xlabel="test accuracy (%)")
+    axes[0].set_yticks(range(len(lines)), lines)
+    base.legend_below(figure, handles)
+    both = data[data["paper"].notna()]
+    apart = (both["accuracy"] - both["paper"]).abs()
+    alt = f"Accuracy of {len(lines)} models on {len(datasets)} datasets beside the paper's"
+    alt += f"; half of them lie within {apart.median():.2f} points of it." if len(both) else "."
+    caption = "Filled: measured here. Open: the paper's published figure."
+    return base.Drawn("multilabel", "Multilabel accuracy beside the paper's", caption, alt, figure, data, wide=True)
+
+
+def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
+    """A panel a task: normalised return against trajectories, mean and deviation over seeds."""
+    if data.empty:
+        return None
+    grouped = data.groupby(["task", "setting", "model", "trajectories"])["normalised"]
+    summary = grouped.agg(mean="mean", sd="std", seeds="size").reset_index()
+    tasks = list(dict.fromkeys(summary["task"]))
+    figure, axes = base.panels(len(tasks), across=4, each=3.0, sharey=True)
+    arms = list(dict.fromkeys(zip(summary["model"], summary["setting"], strict=True)))
+    handles: dict[str, Any] = {}
+    for ax, task in zip(axes, tasks, strict=True):
+        ax.axhline(1.0, color=base.MUTED, lw=1.0, ls=":")
+        ax.axhline(0.0, color=base.MUTED, lw=1.0, ls=":")
+        for i, (model, setting) in enumerate(arms):
+            part = summary[(summary["task"] == task) & (summary["model"] == model) & (summary["setting"] == setting)]
+            if part.empty:
+                continue
+            colour = COLOURS[list(dict.fromkeys(summary["model"])).index(model)]
+            solid = setting == arms[0][1]
+            handles[f"{model}, {setting}"] = ax.errorbar(
+                part["trajectories"] * (1 + 0.03 * i), part["mean"], yerr=part["sd"].fillna(0.0), color=colour,
+                marker=MARKERS[i], ls="-" if solid else "--", markersize=5, elinewidth=1.0, capsize=2,
+            )  # fmt: skip
+        ax.set(title=task, xlabel="trajectories")
+        sizes = sorted(data["trajectories"].unique())
+        ax.set_xscale("log")
+        ax.set_xticks(sizes, [str(int(s)) for s in sizes])
+        ax.minorticks_off()
+    axes[0].set_ylabel("normalised return")
+    base.legend_below(figure, handles)
+    best = summary.loc[summary["mean"].idxmax()]
+    caption = "Mean and standard deviation over seeds; the dotted lines are a random policy (0) and the expert (1)."
+    alt = (
+        f"Normalised return on {len(tasks)} tasks for {len(arms)} model and setting pairs; the highest is "
+        f"{best['mean']:.2f}, {best['model']} ({best['setting']}) on {best['task']}."
+    )
+    return base.Drawn("imitation", "Imitation learning", caption, alt, figure, summary, wide=True)
+
+
+def training(frame: pd.DataFrame) -> pd.DataFrame:
+    """Curves stored by trainings: `extra` may hold {"curve": {"seconds": [...], "score": [...]}} or epochs."""
+    lines = []
+    for row in frame[frame["kind"] == "multilabel"].itertuples():
+        try:
+            curve = json.loads(row.extra or "{}").get("curve")
+        except (ValueError, AttributeError):
+            continue
+        if not isinstance(curve, dict) or not isinstance(curve.get("score"), list):
+            continue
+        at = curve.get("seconds") or curve.get("epoch") or list(range(1, len(curve["score"]) + 1))
+        unit = "seconds" if curve.get("seconds") else "epoch"
+        name = f"{row.energy}, {row.gradient}, {row.solver}"
+        lines += [(row.problem, name, unit, x, y, row.id) for x, y in zip(at, curve["score"], strict=False)]
+    return pd.DataFrame(lines, columns=["problem", "model", "unit", "at", "score", "id"])
+
+
+def draw_training(frame: pd.DataFrame) -> base.Drawn | None:
+    """Held-out score against training time; None where no training stored its curve."""
+    data = training(frame)
+    if data.empty:
+        return None
+    problems = list(dict.fromkeys(data["problem"]))[: base.PANEL_LIMIT]
+    models = sorted(data["model"].unique())
+    figure, axes = base.panels(len(problems))
+    handles: dict[str, Any] = {}
+    for ax, problem in zip(axes, problems, strict=True):
+        part = data[data["problem"] == problem]
+        for (model, _), line in part.groupby(["model", "id"]):
+            colour = COLOURS[models.index(str(model)) % len(COLOURS)]
+            (handles[str(model)],) = ax.plot(line["at"], line["score"], color=colour, lw=1.2)
+        ax.set(title=problem, xlabel=str(part["unit"].iloc[0]), ylabel="held-out score")
+    base.legend_below(figure, handles, 3)
+    caption = "Held-out score along training; one line a stored run."
+    alt = f"Training curves of {len(models)} models on {len(problems)} datasets."
+    return base.Drawn("training", "Training curves", caption, alt, figure, data, wide=True)
