@@ -1,0 +1,71 @@
+"""Which framework an array belongs to, and the primitives it offers."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from gfy.backend.base import Backend
+from gfy.backend.tree import leaves, tree_map
+from gfy.errors import GfyTypeError, GfyValueError
+
+__all__ = ["Backend", "backend_of", "get_backend", "leaves", "namespace", "tree_map"]
+
+
+@cache
+def get_backend(name: str) -> Backend:
+    """The backend called "jax", "torch" or "numpy"; imports the framework on first use."""
+    if name == "jax":
+        from gfy.backend.jax_ops import JaxBackend
+
+        return JaxBackend()
+    if name == "torch":
+        from gfy.backend.torch_ops import TorchBackend
+
+        return TorchBackend()
+    if name == "numpy":
+        from gfy.backend.numpy_ops import NumpyBackend
+
+        return NumpyBackend()
+    raise GfyValueError(f'backend must be "jax", "torch" or "numpy", got {name!r}')
+
+
+def _name_of(x: Any) -> str | None:
+    """The framework an object belongs to; None for plain numbers."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return "torch"
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.Array):
+        return "jax"
+    if type(x).__module__ == "numpy":
+        return "numpy"
+    return None
+
+
+def backend_of(*trees: Any) -> Backend:
+    """The one backend all arrays of these trees belong to; NumPy arrays may accompany either framework."""
+    names: set[str] = set()
+    for tree in trees:
+        for leaf in leaves(tree):
+            name = _name_of(leaf)
+            if name is not None:
+                names.add(name)
+    if len(names) > 1:
+        names.discard("numpy")
+    if len(names) > 1:
+        raise GfyTypeError(
+            "arrays of two frameworks were mixed (jax and torch): convert all of v, y and p0 to one of them"
+        )
+    if not names:
+        raise GfyTypeError("no array was given: v, y and p0 hold jax arrays or torch tensors")
+    return get_backend(names.pop())
+
+
+def namespace(x: Any) -> Any:
+    """The array-API namespace of an array."""
+    name = _name_of(x)
+    if name is None:
+        raise GfyTypeError(f"expected a jax, torch or numpy array, got {type(x).__name__}")
+    return get_backend(name).xp

@@ -1,0 +1,83 @@
+"""The primitives a framework must offer. Arithmetic is written once against `xp`; the rest is here.
+
+A tree is a nest of tuples, lists and dicts of arrays (see `gfy.backend.tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+Tree = Any
+Array = Any
+
+
+class Backend(Protocol):
+    name: str
+
+    @property
+    def xp(self) -> Any:
+        """The array-API namespace."""
+
+    # control flow
+    def while_loop(self, cond: Callable[[Tree], Any], body: Callable[[Tree], Tree], state: Tree) -> Tree:
+        """Run body while cond(state); not differentiable in reverse."""
+
+    def scan(self, body: Callable[[Tree], Tree], state: Tree, length: int) -> Tree:
+        """Apply body `length` times; differentiable."""
+
+    # derivatives
+    def vjp(self, fn: Callable[..., Array], *primals: Tree) -> tuple[Array, Callable[[Array], tuple[Tree, ...]]]:
+        """fn's value and its pullback."""
+
+    def jvp(self, fn: Callable[..., Array], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Any, Any]:
+        """fn's value and its derivative along the tangents."""
+
+    def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Array]:
+        """A function of trees with a pullback of its own.
+
+        forward(*args) -> (out, residuals); backward(residuals, cotangent) -> one cotangent tree per argument.
+        """
+
+    def linear_solve(
+        self,
+        matvec: Callable[[Array], Array],
+        rhs: Array,
+        solve: Callable[[Array], Array],
+        transpose_solve: Callable[[Array], Array],
+    ) -> Array:
+        """x with matvec(x) = rhs, found by `solve`; its derivative is another solve, not a trace of the first."""
+
+    def checkpoint(self, fn: Callable[[Tree], Tree]) -> Callable[[Tree], Tree]:
+        """fn, its intermediate values recomputed in the backward pass."""
+
+    def stop_gradient(self, tree: Tree) -> Tree: ...
+
+    def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """fn, staged where the framework stages (JAX); unchanged where it does not."""
+
+    # arrays
+    def set_at(self, x: Array, index: Any, value: Array) -> Array:
+        """A copy of x with x[index] = value."""
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        """Zeros of the given shape with the dtype and device of `like`."""
+
+    def asarray(self, x: Any, like: Array | None = None, dtype: str | None = None, device: Any = None) -> Array:
+        """x as this backend's array, with the dtype and device of `like`, or those named."""
+
+    def to_numpy(self, x: Array) -> np.ndarray: ...
+
+    def sync(self, tree: Tree) -> Tree:
+        """Wait until every array of the tree has been computed."""
+
+    def is_concrete(self, *trees: Tree) -> bool:
+        """Whether values can be read now (not while a function is being staged)."""
+
+    def callback(self, fn: Callable[..., np.ndarray], like: Array, *trees: Tree) -> Array:
+        """fn(*trees as NumPy) run on the host, its result shaped and typed as `like`."""
+
+    def eps(self, x: Array) -> float:
+        """The distance from 1 to the next number of x's dtype."""

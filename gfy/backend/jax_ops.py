@@ -1,0 +1,93 @@
+"""JAX behind the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gfy.backend.tree import leaves
+
+
+class JaxBackend:
+    name = "jax"
+    xp = jnp
+
+    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        return jax.lax.while_loop(cond, body, state)
+
+    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
+        return jax.lax.scan(lambda s, _: (body(s), None), state, None, length=length)[0]
+
+    def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        out, pullback = jax.vjp(fn, *primals)
+        return out, pullback
+
+    def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        out, tangent = jax.jvp(fn, tuple(primals), tuple(tangents))
+        return out, tangent
+
+    def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+        @jax.custom_vjp
+        def fn(*args: Any) -> Any:
+            return forward(*args)[0]
+
+        fn.defvjp(forward, backward)
+        return fn
+
+    def linear_solve(
+        self,
+        matvec: Callable[[Any], Any],
+        rhs: Any,
+        solve: Callable[[Any], Any],
+        transpose_solve: Callable[[Any], Any],
+    ) -> Any:
+        return jax.lax.custom_linear_solve(
+            matvec, rhs, lambda _, b: solve(b), transpose_solve=lambda _, b: transpose_solve(b)
+        )
+
+    def checkpoint(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        wrapped: Callable[[Any], Any] = jax.checkpoint(fn)
+        return wrapped
+
+    def stop_gradient(self, tree: Any) -> Any:
+        return jax.tree_util.tree_map(jax.lax.stop_gradient, tree)
+
+    def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        staged: Callable[..., Any] = jax.jit(fn)
+        return staged
+
+    def set_at(self, x: Any, index: Any, value: Any) -> Any:
+        return x.at[index].set(value)
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return jnp.zeros(shape, dtype=like.dtype)
+
+    def asarray(self, x: Any, like: Any = None, dtype: str | None = None, device: Any = None) -> Any:
+        kind = like.dtype if like is not None and dtype is None else dtype
+        array = jnp.asarray(x, dtype=kind)
+        return array if device is None else jax.device_put(array, device)
+
+    def to_numpy(self, x: Any) -> np.ndarray:
+        return np.asarray(x)
+
+    def sync(self, tree: Any) -> Any:
+        return jax.block_until_ready(tree)
+
+    def is_concrete(self, *trees: Any) -> bool:
+        return not any(isinstance(leaf, jax.core.Tracer) for tree in trees for leaf in leaves(tree))
+
+    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
+        shape = jax.ShapeDtypeStruct(like.shape, like.dtype)
+
+        def host(*args: Any) -> np.ndarray:
+            arrays = jax.tree_util.tree_map(np.asarray, args)
+            return np.asarray(fn(*arrays), dtype=like.dtype)
+
+        return jax.pure_callback(host, shape, *trees, vmap_method="sequential")
+
+    def eps(self, x: Any) -> float:
+        return float(jnp.finfo(x.dtype).eps)

@@ -1,0 +1,62 @@
+"""NumPy in float64: what certificates are computed with. It has loops and no derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gfy.errors import UnsupportedError
+
+
+class NumpyBackend:
+    name = "numpy"
+    xp = np
+
+    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        while bool(cond(state)):
+            state = body(state)
+        return state
+
+    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
+        for _ in range(length):
+            state = body(state)
+        return state
+
+    def _no_derivative(self, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError("NumPy arrays carry no derivatives: pass jax arrays or torch tensors")
+
+    vjp = jvp = custom_vjp = linear_solve = checkpoint = _no_derivative
+
+    def stop_gradient(self, tree: Any) -> Any:
+        return tree
+
+    def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
+
+    def set_at(self, x: Any, index: Any, value: Any) -> Any:
+        copy = x.copy()
+        copy[index] = value
+        return copy
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return np.zeros(shape, dtype=like.dtype)
+
+    def asarray(self, x: Any, like: Any = None, dtype: str | None = None, device: Any = None) -> Any:
+        return np.asarray(x, dtype=like.dtype if like is not None and dtype is None else dtype)
+
+    def to_numpy(self, x: Any) -> np.ndarray:
+        return np.asarray(x)
+
+    def sync(self, tree: Any) -> Any:
+        return tree
+
+    def is_concrete(self, *trees: Any) -> bool:
+        return True
+
+    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
+        return np.asarray(fn(*trees), dtype=like.dtype)
+
+    def eps(self, x: Any) -> float:
+        return float(np.finfo(x.dtype).eps)

@@ -1,0 +1,142 @@
+"""PyTorch behind the protocol: eager loops, autograd graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import array_api_compat.torch as xp_torch
+import numpy as np
+import torch
+import torch.utils.checkpoint
+
+from gfy.backend.tree import leaves, tree_map, unflatten
+
+
+class TorchBackend:
+    name = "torch"
+    xp = xp_torch
+
+    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        while bool(cond(state)):
+            state = body(state)
+        return state
+
+    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
+        for _ in range(length):
+            state = body(state)
+        return state
+
+    def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        with torch.enable_grad():
+            inputs = tree_map(_as_variable, primals)
+            out = fn(*inputs)
+        flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
+
+        def pullback(cotangent: Any) -> tuple[Any, ...]:
+            grads = iter(torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True))
+
+            def gradient(leaf: Any) -> Any:
+                if not _is_variable(leaf):
+                    return leaf
+                grad = next(grads)
+                return torch.zeros_like(leaf) if grad is None else grad
+
+            result: tuple[Any, ...] = tree_map(gradient, inputs)
+            return result
+
+        return out.detach(), pullback
+
+    def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        return torch.func.jvp(fn, tuple(primals), tuple(tangents))
+
+    def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+        def fn(*args: Any) -> Any:
+            class Function(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx: Any, *flat: Any) -> Any:
+                    out, ctx.residuals = forward(*unflatten(args, iter(flat)))
+                    return out
+
+                @staticmethod
+                def backward(ctx: Any, *cotangents: Any) -> Any:
+                    return tuple(leaves(backward(ctx.residuals, *cotangents)))
+
+            return Function.apply(*leaves(args))  # type: ignore[no-untyped-call]
+
+        return fn
+
+    def linear_solve(
+        self,
+        matvec: Callable[[Any], Any],
+        rhs: Any,
+        solve: Callable[[Any], Any],
+        transpose_solve: Callable[[Any], Any],
+    ) -> Any:
+        solved = self.custom_vjp(lambda b: (solve(b), None), lambda _, g: (transpose_solve(g),))
+        return solved(rhs)
+
+    def checkpoint(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def wrapped(state: Any) -> Any:
+            return torch.utils.checkpoint.checkpoint(fn, state, use_reentrant=False)
+
+        return wrapped
+
+    def stop_gradient(self, tree: Any) -> Any:
+        return tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, tree)
+
+    def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
+
+    def set_at(self, x: Any, index: Any, value: Any) -> Any:
+        copy = x.clone()
+        copy[index] = value
+        return copy
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+    def asarray(self, x: Any, like: Any = None, dtype: str | None = None, device: Any = None) -> Any:
+        kind = like.dtype if like is not None and dtype is None else (dtype and getattr(torch, dtype))
+        place = device if device is not None else (like.device if like is not None else None)
+        return torch.as_tensor(x, dtype=kind or None, device=place)
+
+    def to_numpy(self, x: Any) -> np.ndarray:
+        if not isinstance(x, torch.Tensor):
+            return np.asarray(x)
+        host = x.detach().cpu()
+        if host.dtype == torch.bfloat16:  # NumPy has no such dtype; float32 holds every value of it
+            host = host.float()
+        array: np.ndarray = host.numpy()
+        return array
+
+    def sync(self, tree: Any) -> Any:
+        for leaf in leaves(tree):
+            if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
+                torch.cuda.synchronize(leaf.device)
+        return tree
+
+    def is_concrete(self, *trees: Any) -> bool:
+        if torch.compiler.is_compiling():
+            return False
+        return not any(torch._C._functorch.is_functorch_wrapped_tensor(x) for t in trees for x in leaves(t)
+                       if isinstance(x, torch.Tensor))
+
+    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
+        arrays = tree_map(self.to_numpy, trees)
+        return torch.as_tensor(np.ascontiguousarray(fn(*arrays)), dtype=like.dtype, device=like.device)
+
+    def eps(self, x: Any) -> float:
+        return float(torch.finfo(x.dtype).eps)
+
+
+def _as_variable(leaf: Any) -> Any:
+    return leaf.detach().requires_grad_() if _is_float(leaf) else leaf
+
+
+def _is_variable(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.requires_grad
+
+
+def _is_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()

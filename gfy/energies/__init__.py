@@ -1,0 +1,26 @@
+"""Energies: how well v and p fit."""
+
+from gfy.energies.base import Dense, Energy, LowRank
+from gfy.energies.linear import Bilinear, LinearEnergy, LogSumExp, Maxout, Rectifier
+from gfy.energies.network import ConcaveSpen, InputConvexNetwork, Spen
+from gfy.energies.others import CustomEnergy, Metric, Probabilistic
+from gfy.energies.quadratic import LinearQuadratic, Pairwise
+
+__all__ = [
+    "Bilinear",
+    "ConcaveSpen",
+    "CustomEnergy",
+    "Dense",
+    "Energy",
+    "InputConvexNetwork",
+    "LinearEnergy",
+    "LinearQuadratic",
+    "LogSumExp",
+    "LowRank",
+    "Maxout",
+    "Metric",
+    "Pairwise",
+    "Probabilistic",
+    "Rectifier",
+    "Spen",
+]

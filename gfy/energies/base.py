@@ -1,0 +1,168 @@
+"""What an energy must answer. v is the energy's `Input`; p is [..., k]; values are [...]."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of, leaves, namespace
+from gfy.errors import GfyTypeError, GfyValueError
+from gfy.math import dot, matvec, transpose
+from gfy.protocols import Array, Input
+
+
+class LowRank(NamedTuple):
+    """The Hessian -A A^T, never formed; A is [..., k, m]."""
+
+    A: Array
+
+    def product(self, x: Array) -> Array:
+        return -matvec(self.A, matvec(transpose(self.A), x))
+
+    def bound(self) -> Array:
+        """An upper bound of the spectral norm, [...]."""
+        return (self.A * self.A).sum(-1).sum(-1)
+
+    def diagonal(self) -> Array:
+        return -(self.A * self.A).sum(-1)
+
+    def dense(self) -> Array:
+        return -(self.A @ transpose(self.A))
+
+
+class Dense(NamedTuple):
+    """The Hessian U, symmetric, [..., k, k]."""
+
+    U: Array
+
+    def product(self, x: Array) -> Array:
+        return matvec(self.U, x)
+
+    def bound(self) -> Array:
+        """An upper bound of the spectral norm: the largest absolute row sum, [...]."""
+        xp = namespace(self.U)
+        return xp.max(xp.sum(xp.abs(self.U), axis=-1), axis=-1)
+
+    def diagonal(self) -> Array:
+        xp = namespace(self.U)
+        return xp.linalg.diagonal(self.U)
+
+    def dense(self) -> Array:
+        return self.U
+
+
+class Energy:
+    """A coupling Phi(v, p): higher means v and p fit better.
+
+    `ranks` gives each leaf of the Input its number of event axes; further leading axes are batch, and a leaf
+    without them is shared by the batch. Facts about convexity are those of the paper's Table 1.
+    """
+
+    Input: ClassVar[Any]
+    ranks: ClassVar[dict[str, int]]
+    concave: bool = True  # in p, for every v
+    in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
+    linear: bool = False  # in p: Phi = <scores(v), p> + constant
+    smooth: bool = True  # in p
+    array_api: bool = True  # value and grad_p are written against the array namespace
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def value(self, v: Input, p: Array) -> Array:
+        """Phi(v, p), [...]."""
+        raise NotImplementedError(f"{self.name}.value")
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        """The (super)gradient of Phi in p, [..., k]."""
+        raise NotImplementedError(f"{self.name}.grad_p")
+
+    def scores(self, v: Input) -> Array:
+        """theta with Phi(v, p) = <theta, p> + constant, for energies linear in p."""
+        raise NotImplementedError(f"{self.name}.scores")
+
+    def dim(self, v: Input) -> int:
+        """k, the number of coordinates of p."""
+        raise NotImplementedError(f"{self.name}.dim")
+
+    def curvature(self, v: Input) -> LowRank | Dense | None:
+        """The Hessian in p where it does not depend on p (quadratic energies)."""
+        return None
+
+    def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
+        """The Hessian of Phi in p times x, [..., k]."""
+        curvature = self.curvature(v)
+        if curvature is not None:
+            return curvature.product(x)
+        if self.linear:
+            return namespace(x).zeros_like(x)
+        return backend_of(x).jvp(lambda q: self.grad_p(v, q), (p,), (x,))[1]
+
+    def smoothness(self, v: Input) -> Array | None:
+        """An upper bound of the Hessian's spectral norm over p, [...]; None where unknown or infinite."""
+        curvature = self.curvature(v)
+        if curvature is not None:
+            return curvature.bound()
+        return self.scores(v).sum(-1) * 0 if self.linear else None
+
+    def shift(self, v: Input, c: Array) -> Input | None:
+        """The input of Phi(v, p) + <c, p>, where the energy has a linear term to put c in."""
+        return v._replace(u=v.u + c) if "u" in getattr(self.Input, "_fields", ()) else None
+
+    def majorant(self, v: Input, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
+        """(g, c) with Phi(v, q) <= <g, q> + c for every q in C, tight at p: the tangent, for a concave energy."""
+        g = self.grad_p(v, p)
+        return g, self.value(v, p) - dot(g, p)
+
+    def concavity_violation(self, v: Input) -> str | None:
+        """Where the given v breaks the concavity this energy claims, in a sentence (reads values)."""
+        return None
+
+    # the shape of v
+
+    def coerce(self, v: Any) -> Input:
+        """v as this energy's Input: a bare array will do where there is one leaf."""
+        if isinstance(v, self.Input):
+            return v
+        if len(self.Input._fields) == 1:
+            return self.Input(v)
+        fields = ", ".join(self.Input._fields)
+        raise GfyTypeError(f"v must be a {self.name}.Input({fields}), got {type(v).__name__}")
+
+    def batch_shape(self, v: Input) -> tuple[int, ...]:
+        """The broadcast batch axes of the leaves."""
+        shapes = []
+        for field, rank in self.ranks.items():
+            leaf = getattr(v, field)
+            if leaf.ndim < rank:
+                raise GfyValueError(
+                    f"{self.name}.Input.{field} needs at least {rank} axes, got shape {tuple(leaf.shape)}"
+                )
+            shapes.append(tuple(leaf.shape[: leaf.ndim - rank]))
+        try:
+            return tuple(np.broadcast_shapes(*shapes))
+        except ValueError:
+            listed = ", ".join(f"{f} {tuple(getattr(v, f).shape)}" for f in self.ranks)
+            raise GfyValueError(f"the leaves of {self.name}.Input have batch axes that do not agree: {listed}") from None
+
+    def check(self, v: Input) -> None:
+        """Raise where the shapes of v's leaves do not agree with each other."""
+        for leaf in leaves(v):
+            if not hasattr(leaf, "shape"):
+                raise GfyTypeError(f"the leaves of {self.name}.Input must be arrays, got {type(leaf).__name__}")
+        self.batch_shape(v)
+        self._check_sizes(v)
+
+    def _check_sizes(self, v: Input) -> None:
+        """Event axes that must be equal, checked by the energies that have several leaves."""
+
+
+def agree(energy: str, **sizes: tuple[str, int]) -> None:
+    """Raise unless all the named axes have one size; each value is (what it is, its size)."""
+    if len({size for _, size in sizes.values()}) > 1:
+        listed = ", ".join(f"{what} = {size}" for what, size in sizes.values())
+        raise GfyValueError(f"{energy}.Input: axes that must have one size differ: {listed}")
+
+

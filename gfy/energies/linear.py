@@ -1,0 +1,134 @@
+"""Energies linear in p: generalized linear models, rectifier, maxout and log-sum-exp networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of, namespace
+from gfy.errors import GfyValueError
+from gfy.math import dot, logsumexp, relu, softplus
+from gfy.protocols import Array, Input
+from gfy.energies.base import Energy
+from gfy.regularizers.quadratic import check_positive
+
+
+class VectorInput(NamedTuple):
+    """v [..., d]: what the network computed."""
+
+    v: Array
+
+
+class LinearEnergy(Energy):
+    """Phi(v, p) = <scores(v), p>: a subclass says what the scores are."""
+
+    Input = VectorInput
+    ranks = {"v": 1}
+    linear = True
+
+    def value(self, v: Input, p: Array) -> Array:
+        return dot(self.scores(v), p)
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        return self.scores(v) + namespace(p).zeros_like(p)
+
+    def dim(self, v: Input) -> int:
+        return int(self.scores(v).shape[-1])
+
+
+class Mixing(LinearEnergy):
+    """Scores U^T a(v) with a fixed matrix U [d, k]."""
+
+    U: Any
+
+    def _mixed(self, activated: Array) -> Array:
+        if self.U is None:
+            return activated
+        return activated @ backend_of(activated).asarray(self.U, like=activated)
+
+    def dim(self, v: Input) -> int:
+        return int(v.v.shape[-1] if self.U is None else self.U.shape[1])
+
+    def _check_sizes(self, v: Input) -> None:
+        if self.U is not None and v.v.shape[-1] != self.U.shape[0]:
+            raise GfyValueError(
+                f"{self.name}.U has {self.U.shape[0]} rows but v has {v.v.shape[-1]} coordinates: they must be equal"
+            )
+
+
+def _as_matrix(value: Any, argument: str) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    matrix = np.asarray(value, dtype=np.float64)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise GfyValueError(f"{argument} must be a finite matrix [d, k], got shape {matrix.shape}")
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear(Mixing):
+    """Phi(v, p) = <v, U p> (U the identity where not given): v [..., d], p [..., k]. Closed form p_Omega(U^T v)."""
+
+    U: Any = None
+
+    def __post_init__(self) -> None:
+        if self.U is not None:
+            object.__setattr__(self, "U", _as_matrix(self.U, "Bilinear.U"))
+
+    def scores(self, v: Input) -> Array:
+        return self._mixed(v.v)
+
+    def shift(self, v: Input, c: Array) -> Input | None:
+        return VectorInput(v.v + c) if self.U is None else None
+
+
+@dataclass(frozen=True, eq=False)
+class Rectifier(Mixing):
+    """Phi(v, p) = <relu(v), U p>: convex in v when U and p are non-negative. Closed form p_Omega(U^T relu(v))."""
+
+    U: Any
+    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "U", _as_matrix(self.U, "Rectifier.U"))
+        if self.activation not in ("relu", "softplus"):
+            raise GfyValueError(f'Rectifier.activation must be "relu" or "softplus", got {self.activation!r}')
+
+    @property
+    def in_v(self) -> str:  # type: ignore[override]
+        return "convex" if (self.U >= 0).all() else "nonconvex"
+
+    def scores(self, v: Input) -> Array:
+        return self._mixed(relu(v.v) if self.activation == "relu" else softplus(v.v))
+
+
+@dataclass(frozen=True)
+class Maxout(LinearEnergy):
+    """Phi(v, p) = p max(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(max(v))."""
+
+    in_v = "convex"
+
+    def scores(self, v: Input) -> Array:
+        return namespace(v.v).max(v.v, axis=-1)[..., None]
+
+    def dim(self, v: Input) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class LogSumExp(LinearEnergy):
+    """Phi(v, p) = p LSE^gamma(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(LSE(v))."""
+
+    gamma: float = 1.0
+    in_v = "convex"
+
+    def __post_init__(self) -> None:
+        check_positive(self.gamma, "LogSumExp.gamma")
+
+    def scores(self, v: Input) -> Array:
+        return self.gamma * logsumexp(v.v / self.gamma, keepdims=True)
+
+    def dim(self, v: Input) -> int:
+        return 1

@@ -1,0 +1,175 @@
+"""Energies with a prior network on p: structured prediction energy networks and input-convex networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+from gfy.backend import namespace
+from gfy.errors import GfyValueError
+from gfy.math import dot, matvec, relu, sigmoid, softplus, transpose
+from gfy.protocols import Array, Input
+from gfy.energies.base import Energy, agree
+
+
+class SpenInput(NamedTuple):
+    """u [..., k]; the prior network's W1 [..., h, k], b1 [..., h], W2 [..., h], b2 [...]; any may be shared."""
+
+    u: Array
+    W1: Array
+    b1: Array
+    W2: Array
+    b2: Array
+
+
+class IcnnInput(NamedTuple):
+    """u [..., k]; W0 [..., h, k], b0 [..., h]; Wz [..., g, h], Wp [..., g, k], b1 [..., g]; wz [..., g].
+
+    Wz and wz pass through a softplus: the network is convex in p whatever they hold.
+    """
+
+    u: Array
+    W0: Array
+    b0: Array
+    Wz: Array
+    Wp: Array
+    b1: Array
+    wz: Array
+
+
+class Activation:
+    """A convex, non-decreasing scalar function chosen by name, and its first two derivatives."""
+
+    activation: str
+
+    def __post_init__(self) -> None:
+        if self.activation not in ("relu", "softplus"):
+            raise GfyValueError(f'activation must be "relu" or "softplus", got {self.activation!r}')
+
+    @property
+    def smooth(self) -> bool:
+        return self.activation == "softplus"
+
+    def sigma(self, z: Array) -> Array:
+        return relu(z) if self.activation == "relu" else softplus(z)
+
+    def slope(self, z: Array) -> Array:
+        return namespace(z).astype(z > 0, z.dtype) if self.activation == "relu" else sigmoid(z)
+
+    def bend(self, z: Array) -> Array:
+        return namespace(z).zeros_like(z) if self.activation == "relu" else sigmoid(z) * sigmoid(-z)
+
+
+@dataclass(frozen=True)
+class Spen(Activation, Energy):  # type: ignore[misc]
+    """Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2): a SPEN with a one-layer prior network, not concave in p."""
+
+    activation: str = "relu"
+    concave = False
+    in_v = "nonconvex"
+    Input = SpenInput
+    ranks = {"u": 1, "W1": 2, "b1": 1, "W2": 1, "b2": 0}  # noqa: RUF012
+
+    def weights(self, v: Input) -> Array:
+        """The output weights of the prior network, [..., h]."""
+        return v.W2
+
+    def hidden(self, v: Input, p: Array) -> Array:
+        """W1 p + b1, [..., h]."""
+        return matvec(v.W1, p) + v.b1
+
+    def value(self, v: Input, p: Array) -> Array:
+        return dot(v.u, p) - dot(self.weights(v), self.sigma(self.hidden(v, p))) - v.b2
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        return v.u - matvec(transpose(v.W1), self.weights(v) * self.slope(self.hidden(v, p)))
+
+    def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
+        bend = self.weights(v) * self.bend(self.hidden(v, p))
+        return -matvec(transpose(v.W1), bend * matvec(v.W1, x))
+
+    def smoothness(self, v: Input) -> Array | None:
+        if self.activation == "relu":
+            return None
+        xp = namespace(v.u)
+        return 0.25 * (xp.abs(self.weights(v)) * (v.W1 * v.W1).sum(-1)).sum(-1)
+
+    def dim(self, v: Input) -> int:
+        return int(v.u.shape[-1])
+
+    def _check_sizes(self, v: Input) -> None:
+        agree(self.name, k=("u's last axis", v.u.shape[-1]), w=("W1's columns", v.W1.shape[-1]))
+        agree(self.name, h=("W1's rows", v.W1.shape[-2]), b=("b1", v.b1.shape[-1]), w=("W2", v.W2.shape[-1]))
+
+
+@dataclass(frozen=True)
+class ConcaveSpen(Spen):
+    """The input-concave SPEN: W2 passes through a softplus, so the prior is convex and Phi concave in p.
+
+    With `relu` Phi has kinks. A tangent there may be far from the best linear upper bound, so the certificate
+    chooses the slopes s in [0, w] of the hidden units: w relu(z) >= s z gives a bound for any of them.
+    """
+
+    concave = True
+
+    def weights(self, v: Input) -> Array:
+        return softplus(v.W2)
+
+    def majorant(self, v: Input, p: Array, regularizer: object, domain: object) -> tuple[Array, Array]:
+        if self.activation != "relu":
+            return super().majorant(v, p, regularizer, domain)
+        from gfy.energies.kinks import best_slopes
+
+        s = best_slopes(self, v, p, regularizer, domain)
+        return v.u - matvec(transpose(v.W1), s), -dot(s, v.b1) - v.b2
+
+
+@dataclass(frozen=True)
+class InputConvexNetwork(Activation, Energy):  # type: ignore[misc]
+    """Phi(v, p) = -ICNN(v, p), a two-layer input-convex network: concave in p, not convex in v.
+
+    ICNN = <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)> - <u, p>.
+    """
+
+    activation: str = "softplus"
+    in_v = "nonconvex"
+    Input = IcnnInput
+    ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}  # noqa: RUF012
+
+    def layers(self, v: Input, p: Array) -> tuple[Array, Array]:
+        """The two pre-activations, [..., h] and [..., g]."""
+        first = matvec(v.W0, p) + v.b0
+        return first, matvec(softplus(v.Wz), self.sigma(first)) + matvec(v.Wp, p) + v.b1
+
+    def value(self, v: Input, p: Array) -> Array:
+        _, second = self.layers(v, p)
+        return dot(v.u, p) - dot(softplus(v.wz), self.sigma(second))
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        first, second = self.layers(v, p)
+        outer = softplus(v.wz) * self.slope(second)
+        inner = matvec(transpose(softplus(v.Wz)), outer) * self.slope(first)
+        return v.u - matvec(transpose(v.W0), inner) - matvec(transpose(v.Wp), outer)
+
+    def dim(self, v: Input) -> int:
+        return int(v.u.shape[-1])
+
+    def smoothness(self, v: Input) -> Array | None:
+        """Row norms of the layers bound both curvature terms; numbers, not tight."""
+        if self.activation == "relu":
+            return None
+        xp = namespace(v.u)
+        weight, inner = softplus(v.wz), softplus(v.Wz)
+        rows0 = xp.sqrt((v.W0 * v.W0).sum(-1))
+        rows1 = matvec(inner, rows0) + xp.sqrt((v.Wp * v.Wp).sum(-1))
+        return 0.25 * (weight * (rows1 * rows1 + matvec(inner, rows0 * rows0))).sum(-1)
+
+    def _check_sizes(self, v: Input) -> None:
+        agree(self.name, k=("u's last axis", v.u.shape[-1]), w=("W0's columns", v.W0.shape[-1]),
+              p=("Wp's columns", v.Wp.shape[-1]))
+        agree(self.name, h=("W0's rows", v.W0.shape[-2]), b=("b0", v.b0.shape[-1]), z=("Wz's columns", v.Wz.shape[-1]))
+        agree(self.name, g=("Wz's rows", v.Wz.shape[-2]), p=("Wp's rows", v.Wp.shape[-2]), b=("b1", v.b1.shape[-1]),
+              z=("wz", v.wz.shape[-1]))
+
+

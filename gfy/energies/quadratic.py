@@ -1,0 +1,100 @@
+"""Linear-quadratic energies: dense interactions, and low-rank ones that never form the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.math import dot, matvec, transpose
+from gfy.protocols import Array, Input
+from gfy.energies.base import Dense, Energy, LowRank, agree
+
+
+class DenseInput(NamedTuple):
+    """u [..., k] scores of labels, U [..., k, k] symmetric scores of pairs."""
+
+    u: Array
+    U: Array
+
+
+class PairwiseInput(NamedTuple):
+    """u [..., k] scores of labels, A [..., k, m]: pairs are scored by U = -A A^T."""
+
+    u: Array
+    A: Array
+
+
+@dataclass(frozen=True)
+class LinearQuadratic(Energy):
+    """Phi(v, p) = <u, p> + 1/2 <p, U p>, v = (u, U): linear in v, concave in p when U is negative semi-definite.
+
+    Closed form (gamma I - U)^-1 u on R^k with Omega = gamma / 2 |p|^2, where gamma I - U is positive definite.
+    Say `concave=False` for a U that is not negative semi-definite.
+    """
+
+    concave: bool = True
+    Input = DenseInput
+    ranks = {"u": 1, "U": 2}  # noqa: RUF012
+
+    def value(self, v: Input, p: Array) -> Array:
+        return dot(p, v.u + 0.5 * matvec(v.U, p))
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        return v.u + matvec(v.U, p)
+
+    def dim(self, v: Input) -> int:
+        return int(v.u.shape[-1])
+
+    def curvature(self, v: Input) -> Dense:
+        return Dense(v.U)
+
+    def _check_sizes(self, v: Input) -> None:
+        agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("U's rows", v.U.shape[-2]),
+              c=("U's columns", v.U.shape[-1]))
+
+    def concavity_violation(self, v: Input) -> str | None:
+        if not self.concave:
+            return None
+        U = backend_of(v).to_numpy(v.U).astype(np.float64)
+        scale = max(float(np.abs(U).max(initial=0.0)), 1e-300)
+        tol = 1e-5 if backend_of(v).eps(v.U) > 1e-10 else 1e-10
+        if float(np.abs(U - np.swapaxes(U, -1, -2)).max(initial=0.0)) > tol * scale:
+            return "LinearQuadratic.Input.U must be symmetric: pass (U + U^T) / 2, which has the same energy"
+        largest = float(np.linalg.eigvalsh(U).max(initial=-np.inf))
+        if largest > tol * scale * U.shape[-1]:
+            return (
+                f"LinearQuadratic claims to be concave but U has the eigenvalue {largest:.3g} > 0: pass a negative "
+                "semi-definite U, or LinearQuadratic(concave=False)"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class Pairwise(Energy):
+    """Phi(v, p) = <u, p> - 1/2 |A^T p|^2, v = (u, A): the paper's pairwise model with U = -A A^T of rank m.
+
+    Linear in (u, U), concave in p; value and gradient cost O(k m).
+    """
+
+    in_v = "nonconvex"  # in (u, A); the loss is convex in (u, U)
+    Input = PairwiseInput
+    ranks = {"u": 1, "A": 2}  # noqa: RUF012
+
+    def value(self, v: Input, p: Array) -> Array:
+        t = matvec(transpose(v.A), p)
+        return dot(v.u, p) - 0.5 * dot(t, t)
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        return v.u - matvec(v.A, matvec(transpose(v.A), p))
+
+    def dim(self, v: Input) -> int:
+        return int(v.u.shape[-1])
+
+    def curvature(self, v: Input) -> LowRank:
+        return LowRank(v.A)
+
+    def _check_sizes(self, v: Input) -> None:
+        agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("A's rows", v.A.shape[-2]))

@@ -1,0 +1,72 @@
+"""An energy plus a linear term, for energies that have no linear term of their own to put it in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gfy.energies.base import Dense, Energy, LowRank
+from gfy.math import dot
+from gfy.protocols import Array, Input
+
+
+class ShiftedInput(NamedTuple):
+    """v: the base energy's Input; c [..., k]: the linear term."""
+
+    v: Any
+    c: Array
+
+
+@dataclass(frozen=True)
+class Shifted(Energy):
+    """Phi(v, p) + <c, p>."""
+
+    base: Energy
+    Input = ShiftedInput
+
+    @property
+    def concave(self) -> bool:  # type: ignore[override]
+        return self.base.concave
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]
+        return self.base.linear
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        return self.base.smooth
+
+    @property
+    def in_v(self) -> str:  # type: ignore[override]
+        return self.base.in_v
+
+    @property
+    def array_api(self) -> bool:  # type: ignore[override]
+        return self.base.array_api
+
+    def value(self, v: Input, p: Array) -> Array:
+        return self.base.value(v.v, p) + dot(v.c, p)
+
+    def grad_p(self, v: Input, p: Array) -> Array:
+        return self.base.grad_p(v.v, p) + v.c
+
+    def scores(self, v: Input) -> Array:
+        return self.base.scores(v.v) + v.c
+
+    def dim(self, v: Input) -> int:
+        return int(v.c.shape[-1])
+
+    def curvature(self, v: Input) -> LowRank | Dense | None:
+        return self.base.curvature(v.v)
+
+    def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
+        return self.base.hessian_product(v.v, p, x)
+
+    def smoothness(self, v: Input) -> Array | None:
+        return self.base.smoothness(v.v)
+
+    def batch_shape(self, v: Input) -> tuple[int, ...]:
+        return tuple(v.c.shape[:-1])
+
+    def check(self, v: Input) -> None:
+        self.base.check(v.v)

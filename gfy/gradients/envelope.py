@@ -1,0 +1,31 @@
+"""The envelope theorem: a value needs no derivative of its argmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfy.backend import backend_of
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, InnerSolver, Stop
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """grad Omega^Phi(v) = grad_1 Phi(v, p*(v)): the solve sees a detached v, and p* is a constant.
+
+    Serves values (the conjugate, the losses built on it). It has no dp*/dv to give: ask `Implicit` or `Unrolled`.
+    """
+
+    @property
+    def name(self) -> str:
+        return "envelope"
+
+    def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
+        return solver.unsupported(problem)
+
+    def argmax(
+        self, problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Array:
+        backend = backend_of(v)
+        detached = backend.stop_gradient(v)
+        return backend.stop_gradient(solver.solve(problem, detached, p0, stop).p)

@@ -1,0 +1,75 @@
+"""The implicit function theorem on p = p_Omega(grad_p Phi(v, p)).
+
+With J = dp_Omega/dtheta (symmetric, positive semi-definite, zero where a bound is active: the free set of boxes
+and simplices is inside it) and H the Hessian of Phi in p, differentiating the fixed point gives
+
+    (I - J H) dp = J d_v(grad_p Phi) dv.
+
+The right-hand side is the derivative of `fixed_point` at a constant p; the left-hand side is solved by
+elimination where H = -A A^T (Woodbury: an m x m system), by Cholesky's or LU's k x k factors where H is dense,
+by Krylov methods or Neumann series otherwise. Written as a Newton correction of the solution, one text carries
+forward mode, reverse mode and (in JAX) second derivatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfy.backend import backend_of
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.gradients.linear import METHODS, solver_for
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, InnerSolver, Stop
+
+
+@dataclass(frozen=True)
+class Implicit:
+    """dp*/dv by the implicit function theorem: linear_solve "auto", "dense", "cg", "gmres" or "neumann".
+
+    `tol` is the relative tolerance of the iterative linear solves; by default it follows the forward one.
+    At a kink (a coordinate exactly at its bound) the coordinate counts as free: an element of the generalised
+    derivative, the same in both frameworks.
+    """
+
+    linear_solve: str = "auto"
+    tol: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.linear_solve not in METHODS:
+            raise GfyValueError(
+                f"Implicit.linear_solve must be one of {', '.join(METHODS)}, got {self.linear_solve!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return "implicit"
+
+    def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
+        reason = problem.regularizer.no_argmax(problem.domain)
+        if reason is None and problem.strong_concavity == 0 and problem.energy.concave:
+            reason = (
+                f"{problem.regularizer.name} is not strongly convex on {problem.domain.name}: p*(v) is not "
+                "differentiable everywhere, and its derivative is zero or undefined; use Envelope for the value"
+            )
+        return reason or solver.unsupported(problem)
+
+    def argmax(
+        self, problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Array:
+        backend = backend_of(v)
+        p = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)
+        return self.correct(problem, v, p, stop)
+
+    def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
+        """p, given as a constant, with dp*/dv attached (and one Newton step closer to p*)."""
+        reason = problem.regularizer.no_argmax(problem.domain)
+        if reason is not None:
+            raise UnsupportedError(f"Implicit: {reason}")
+        backend = backend_of(v)
+        theta = problem.energy.grad_p(v, p)
+        residual = problem.regularizer.argmax(theta, problem.domain) - p
+        fixed = v if backend.name == "jax" else backend.stop_gradient(v)
+        frozen = theta if backend.name == "jax" else backend.stop_gradient(theta)
+        tol = stop.tol if self.tol is None else self.tol
+        solve, transpose_solve, product = solver_for(self.linear_solve, problem, fixed, p, frozen, tol)
+        return p + backend.linear_solve(product, residual, solve, transpose_solve)

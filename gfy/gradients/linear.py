@@ -1,0 +1,193 @@
+"""The linear systems of implicit differentiation: (I - J H) x = b and its transpose (I - H J) x = b."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.energies.base import LowRank
+from gfy.math import dot, matvec, solve, transpose
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input
+
+METHODS = ("auto", "dense", "cg", "gmres", "neumann")
+Operator = Callable[[Array], Array]
+_RESTART = 30
+
+
+def solver_for(
+    method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float
+) -> tuple[Operator, Operator, Operator]:
+    """(solve, transpose_solve, product) of I - J H at (v, p), theta = grad_p Phi(v, p)."""
+    energy = problem.energy
+
+    def jacobian(x: Array) -> Array:
+        return problem.regularizer.jacobian_product(theta, problem.domain, x)
+
+    def hessian(x: Array) -> Array:
+        return energy.hessian_product(v, p, x)
+
+    def product(x: Array) -> Array:
+        return x - jacobian(hessian(x))
+
+    curvature = energy.curvature(v)
+    if energy.linear and method == "auto":
+        return _identity, _identity, _identity
+    if method == "auto" and isinstance(curvature, LowRank):
+        return (*_woodbury(problem, theta, curvature.A), product)
+    if method in ("auto", "dense"):
+        return (*_dense(problem, theta, _hessian_matrix(problem, v, p)), product)
+    floor = 8 * backend_of(p).eps(p)
+    tol = max(tol, floor)
+    transposed = lambda x: x - hessian(jacobian(x))  # noqa: E731
+    if method == "neumann":
+        return _neumann(product, tol), _neumann(transposed, tol), product
+    if method == "cg" and energy.concave:
+        return _conjugate_gradient(jacobian, hessian, tol)
+    return _gmres(product, tol), _gmres(transposed, tol), product
+
+
+def _identity(x: Array) -> Array:
+    return x
+
+
+def _woodbury(problem: InnerProblem, theta: Array, A: Array) -> tuple[Operator, Operator]:
+    """H = -A A^T: (I + J A A^T)^-1 = I - J A (I + A^T J A)^-1 A^T, an m x m symmetric system."""
+    backend = backend_of(theta)
+    columns = transpose(A)  # [..., m, k]
+    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns + 0 * theta[..., None, :])
+    small = columns @ transpose(moved) + backend.asarray(np.eye(A.shape[-1]), like=theta)
+
+    def forward(b: Array) -> Array:
+        return b - matvec(transpose(moved), solve(small, matvec(columns, b)))
+
+    def backward(b: Array) -> Array:
+        return b - matvec(A, solve(small, matvec(moved, b)))
+
+    return forward, backward
+
+
+def _hessian_matrix(problem: InnerProblem, v: Input, p: Array) -> Array:
+    curvature = problem.energy.curvature(v)
+    if curvature is not None:
+        return curvature.dense()
+    k = p.shape[-1]
+    backend = backend_of(p)
+    eye = backend.asarray(np.eye(k), like=p)
+    rows = [problem.energy.hessian_product(v, p, eye[j] + 0 * p) for j in range(k)]
+    return backend.xp.stack(rows, axis=-2)
+
+
+def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:
+    """The k x k system itself."""
+    backend = backend_of(theta)
+    eye = backend.asarray(np.eye(theta.shape[-1]), like=theta)
+    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, hessian + 0 * theta[..., None, :])
+    transposed = eye - moved  # row j of `moved` is J H e_j: this is (I - J H)^T
+    system = transpose(transposed)
+    return lambda b: solve(system, b), lambda b: solve(transposed, b)
+
+
+def _neumann(product: Operator, tol: float) -> Operator:
+    """x = b + (I - M) x until it rests: converges where |J H| < 1."""
+
+    def run(b: Array) -> Array:
+        backend = backend_of(b)
+        xp = backend.xp
+        scale = tol * _norm(b)
+
+        def body(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            x, _, count = state
+            residual = b - product(x)
+            return x + residual, _norm(residual), count + 1
+
+        start = (b, scale + 1, 0 * scale.sum())
+        return backend.while_loop(lambda s: xp.any(s[1] > scale) & (s[2] < 10_000), body, start)[0]
+
+    return run
+
+
+class _Krylov(NamedTuple):
+    x: Array
+    r: Array
+    d: Array
+    rho: Array
+    count: Array
+
+
+def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> tuple[Operator, Operator, Operator]:
+    """Conjugate gradients: I - J H is self-adjoint and positive in the inner product of J^-1, I - H J in that of J.
+
+    x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.
+    """
+
+    def adjoint(b: Array) -> Array:
+        backend = backend_of(b)
+        xp = backend.xp
+
+        def positive(a: Array, c: Array) -> Array:
+            return xp.where(c > 0, a / xp.where(c > 0, c, xp.ones_like(c)), xp.zeros_like(c))
+
+        def body(s: _Krylov) -> _Krylov:
+            jd = jacobian(s.d)
+            md = s.d - hessian(jd)
+            alpha = positive(s.rho, dot(jd, md))[..., None]
+            x, r = s.x + alpha * s.d, s.r - alpha * md
+            rho = dot(r, jacobian(r))
+            return _Krylov(x, r, r + positive(rho, s.rho)[..., None] * s.d, rho, s.count + 1)
+
+        # the part of b that J does not see needs no solve: y = b + (rest), found from a zero start
+        rho = dot(b, jacobian(b))
+        limit = tol * tol * rho
+        start = _Krylov(0 * b, b, b, rho, 0 * rho.sum())
+        final = backend.while_loop(lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start)
+        # J-orthogonal error left in the null space of J: one application of the equation removes it
+        return b + hessian(jacobian(final.x))
+
+    def forward(b: Array) -> Array:
+        return b + jacobian(adjoint(hessian(b)))
+
+    return forward, adjoint, lambda x: x - jacobian(hessian(x))
+
+
+def _gmres(product: Operator, tol: float) -> Operator:
+    """Restarted GMRES, every example its own Krylov space, by least squares on an explicit basis."""
+
+    def run(b: Array) -> Array:
+        backend = backend_of(b)
+        xp = backend.xp
+        scale = tol * _norm(b)
+        size = min(_RESTART, b.shape[-1])
+
+        def cycle(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            x, _, count = state
+            residual = b - product(x)
+            basis, images = [], []
+            q = residual
+            for _ in range(size):
+                for _twice in range(2):  # orthogonalised twice: Gram-Schmidt alone loses digits
+                    for other in basis:
+                        q = q - dot(q, other)[..., None] * other
+                length = _norm(q)[..., None]
+                q = xp.where(length > 0, q / xp.where(length > 0, length, xp.ones_like(length)), xp.zeros_like(q))
+                basis.append(q)
+                images.append(product(q))
+                q = images[-1]
+            Q, M = xp.stack(basis, axis=-1), xp.stack(images, axis=-1)
+            gram = transpose(M) @ M
+            ridge = backend.asarray(np.eye(size), like=b) * (1e-30 + 4 * backend.eps(b) ** 2)
+            y = solve(gram + ridge, matvec(transpose(M), residual))
+            x = x + matvec(Q, y)
+            return x, _norm(b - product(x)), count + 1
+
+        start = (0 * b, scale + 1, 0 * scale.sum())
+        return backend.while_loop(lambda s: xp.any(s[1] > scale) & (s[2] < 50), cycle, start)[0]
+
+    return run
+
+
+def _norm(x: Array) -> Array:
+    return backend_of(x).xp.sqrt(dot(x, x))

@@ -1,0 +1,72 @@
+"""Scalar functions that stay exact at their boundaries, written once for every array namespace.
+
+Kinks are resolved the same way in both frameworks: `clip` has derivative 1 at its bounds, `relu` 0 at zero.
+"""
+
+from __future__ import annotations
+
+from gfy.backend import namespace
+from gfy.protocols import Array
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Inner product over the last axis: [..., k], [..., k] -> [...]."""
+    return (a * b).sum(-1)
+
+
+def clip(x: Array, low: Array | float, high: Array | float) -> Array:
+    xp = namespace(x)
+    return xp.where(x < low, low, xp.where(x > high, high, x))
+
+
+def relu(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.zeros_like(x))
+
+
+def xlogx(x: Array) -> Array:
+    """x log x with 0 log 0 = 0, and a finite derivative (0) recorded at 0."""
+    xp = namespace(x)
+    safe = xp.where(x > 0, x, xp.ones_like(x))
+    return xp.where(x > 0, safe * xp.log(safe), xp.zeros_like(x))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)) to full relative accuracy on both tails."""
+    xp = namespace(x)
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
+
+
+def softplus(x: Array) -> Array:
+    xp = namespace(x)
+    return relu(x) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def logsumexp(x: Array, keepdims: bool = False) -> Array:
+    """log sum exp over the last axis; no overflow whatever the scores."""
+    xp = namespace(x)
+    top = xp.max(x, axis=-1, keepdims=True)
+    total = xp.log(xp.sum(xp.exp(x - top), axis=-1, keepdims=True)) + top
+    return total if keepdims else total[..., 0]
+
+
+def softmax(x: Array) -> Array:
+    xp = namespace(x)
+    weights = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+    return weights / xp.sum(weights, axis=-1, keepdims=True)
+
+
+def matvec(matrix: Array, x: Array) -> Array:
+    """[..., n, k] times [..., k] -> [..., n], batch axes broadcast."""
+    return (matrix @ x[..., None])[..., 0]
+
+
+def transpose(matrix: Array) -> Array:
+    return namespace(matrix).matrix_transpose(matrix)
+
+
+def solve(matrix: Array, rhs: Array) -> Array:
+    """Solve [..., n, n] y = [..., n], batch axes broadcast."""
+    return namespace(matrix).linalg.solve(matrix, rhs[..., None])[..., 0]
+

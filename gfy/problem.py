@@ -1,0 +1,71 @@
+"""The inner problem max_{p in C} Phi(v, p) - Omega(p)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfy.backend import backend_of, leaves
+from gfy.energies.base import Energy
+from gfy.errors import GfyTypeError, UnsupportedError
+from gfy.protocols import Array, Input
+from gfy.regularizers.base import Regularizer
+from gfy.sets.base import ConvexSet
+
+
+@dataclass(frozen=True)
+class InnerProblem:
+    """An energy Phi, a regularizer Omega and a set C: max_{p in C} Phi(v, p) - Omega(p) for v the energy's Input.
+
+    Shapes: p [..., k], values [...]; leading axes are batch.
+    Reference: Blondel et al. (2022), "Learning Energy Networks with Generalized Fenchel-Young Losses", Section 3.
+    """
+
+    energy: Energy
+    regularizer: Regularizer
+    domain: ConvexSet
+
+    def __post_init__(self) -> None:
+        for field, kind in (("energy", Energy), ("regularizer", Regularizer), ("domain", ConvexSet)):
+            given = getattr(self, field)
+            if not isinstance(given, kind):
+                hint = f"; write {given.__name__}()" if isinstance(given, type) and issubclass(given, kind) else ""
+                raise GfyTypeError(f"InnerProblem.{field} must be a {kind.__name__}, got {given!r}{hint}")
+        reason = self.regularizer.unsuited(self.domain)
+        if reason is not None:
+            raise UnsupportedError(reason)
+
+    @property
+    def name(self) -> str:
+        return f"{self.energy.name}/{self.regularizer.name}/{self.domain.name}"
+
+    @property
+    def concave(self) -> bool:
+        """Whether Phi - Omega is concave in p, so that a stationary point is the maximum."""
+        return self.energy.concave
+
+    @property
+    def strong_concavity(self) -> float:
+        """A gamma with Phi - Omega gamma-strongly concave in p on C; 0 where none is known."""
+        return self.regularizer.strong_convexity(self.domain) if self.energy.concave else 0.0
+
+    def value(self, v: Input, p: Array) -> Array:
+        """Phi(v, p) - Omega(p), [...]."""
+        return self.energy.value(v, p) - self.regularizer.value(p)
+
+    def grad(self, v: Input, p: Array) -> Array:
+        """The gradient of Phi - Omega in p, [..., k]; infinite where Omega's is."""
+        return self.energy.grad_p(v, p) - self.regularizer.grad(p)
+
+    def fixed_point(self, v: Input, p: Array) -> Array:
+        """p_Omega(grad_p Phi(v, p)), [..., k]: p solves the problem (is stationary) exactly when this returns p."""
+        return self.regularizer.argmax(self.energy.grad_p(v, p), self.domain)
+
+    def initial_point(self, v: Input, p0: Array | None = None) -> Array:
+        """p0 made feasible, or a point in the middle of C, shaped [..., k] like the solution."""
+        backend = backend_of(v)
+        like = next(leaf for leaf in leaves(v) if hasattr(leaf, "dtype"))
+        if p0 is not None:
+            return self.domain.project(backend.stop_gradient(p0))
+        shape = (*self.energy.batch_shape(v), self.energy.dim(v))
+        zeros = backend.zeros(shape, like)
+        return self.domain.center(zeros)

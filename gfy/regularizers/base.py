@@ -1,0 +1,175 @@
+"""What a regularizer must answer, and how separable ones get their argmax map on every set."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, namespace
+from gfy.errors import UnsupportedError
+from gfy.math import dot
+from gfy.protocols import Array
+from gfy.regularizers.transport import Margins
+from gfy.sets.base import BandSet, ConvexSet
+from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.threshold import threshold
+
+
+class Regularizer:
+    """A convex function Omega on a set C; p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p) is its argmax map."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def value(self, p: Array) -> Array:
+        """Omega(p), [..., k] -> [...]; exact on the boundary."""
+        raise NotImplementedError(f"{self.name}.value")
+
+    def grad(self, p: Array) -> Array:
+        """The gradient of Omega, [..., k] -> [..., k]; infinite where the derivative is."""
+        raise NotImplementedError(f"{self.name}.grad")
+
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        """Why Omega makes no sense on the set, in a sentence; None where it does."""
+        return None
+
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        """Why p_Omega cannot be computed on the set, in a sentence; None where it can."""
+        return self.unsuited(domain)
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        """p_Omega(theta), [..., k] -> [..., k]; differentiable."""
+        raise NotImplementedError(f"{self.name}.argmax")
+
+    def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
+        """Omega*(theta) = max_{p in C} <theta, p> - Omega(p), [..., k] -> [...]; its gradient is p_Omega(theta)."""
+        p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
+        return dot(theta, p) - self.value(p)
+
+    def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
+        """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
+        return backend_of(theta).jvp(lambda t: self.argmax(t, domain), (theta,), (x,))[1]
+
+    def strong_convexity(self, domain: ConvexSet) -> float:
+        """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
+        return 0.0
+
+    def lipschitz(self, domain: ConvexSet, k: int) -> float:
+        """A Lipschitz constant of Omega on C in R^k (Euclidean norm); infinite where none is known."""
+        return math.inf
+
+
+class Separable(Regularizer):
+    """Omega(p) = sum_j omega(p_j): only the scalar omega is written down, the sets do the rest."""
+
+    least: float = -math.inf  # omega lives on [least, most]
+    most: float = math.inf
+
+    def coordinate_value(self, p: Array) -> Array:
+        """omega(p), elementwise."""
+        raise NotImplementedError(f"{self.name}.coordinate_value")
+
+    def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
+        """argmax_{low <= p <= high} theta p - omega(p), elementwise."""
+        raise NotImplementedError(f"{self.name}.coordinate_argmax")
+
+    def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
+        """The derivative of `coordinate_argmax` in theta, elementwise; 0 where a bound is active."""
+        raise NotImplementedError(f"{self.name}.coordinate_slope")
+
+    def derivative(self, p: float) -> float:
+        """omega'(p) of a plain number, possibly infinite."""
+        return float(self.grad(np.asarray([p]))[0])
+
+    def value(self, p: Array) -> Array:
+        return self.coordinate_value(p).sum(-1)
+
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        if self.least == -math.inf and self.most == math.inf:
+            return None
+        low, high = _extent(domain)
+        if low >= self.least and high <= self.most:
+            return None
+        return (
+            f"{self.name} is defined for {self.least:g} <= p <= {self.most:g} but {domain.name} allows "
+            f"{low:g} <= p <= {high:g}: use Simplex, CappedSimplex, or Box({self.least:g}, "
+            f"{1.0 if self.most == math.inf else self.most:g})"
+        )
+
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        reason = self.unsuited(domain)
+        if reason is None and not isinstance(domain, BandSet | Birkhoff):
+            reason = f"{self.name} has no argmax map on {domain.name}: only quadratic regularizers have (a projection)"
+        return reason
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        reason = self.no_argmax(domain)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        if isinstance(domain, Birkhoff):
+            return domain.flat(Margins(self).argmax(domain.matrix(theta)))
+        assert isinstance(domain, BandSet)
+        low, high = domain.bounds(theta)
+        if domain.total is None:
+            return self.coordinate_argmax(theta, low, high)
+        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
+            return namespace(theta).zeros_like(theta) + high  # the set is one point
+        tau = self._multiplier(theta, domain)
+        return self.coordinate_argmax(theta - tau, low, high)
+
+    def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
+        if isinstance(domain, Birkhoff):
+            return domain.flat(Margins(self).jacobian_product(domain.matrix(theta), domain.matrix(x)))
+        if not isinstance(domain, BandSet):
+            return super().jacobian_product(theta, domain, x)
+        low, high = domain.bounds(theta)
+        if domain.total is None:
+            return self.coordinate_slope(theta, low, high) * x
+        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
+            return namespace(x).zeros_like(x)
+        slope = self.coordinate_slope(theta - self._multiplier(theta, domain), low, high)
+        weight = slope.sum(-1)[..., None]
+        mean = dot(slope, x)[..., None] / namespace(x).where(weight > 0, weight, namespace(x).ones_like(weight))
+        return slope * (x - mean)
+
+    def _multiplier(self, theta: Array, domain: BandSet) -> Array:
+        """tau [..., 1] with sum p = total: between the multipliers that would put total / k, or all, on one score."""
+        xp = namespace(theta)
+        assert domain.total is not None
+        low, high = domain.bounds(theta)
+        level = self.derivative(domain.total / theta.shape[-1])
+        smallest = xp.min(theta, axis=-1)[..., None] - level
+        largest = xp.max(theta, axis=-1)[..., None] - level
+        peak = self.derivative(domain.total) if domain.total <= high else math.inf
+        if math.isfinite(peak) and low == 0:
+            smallest = xp.maximum(smallest, xp.max(theta, axis=-1)[..., None] - peak)
+        return threshold(
+            theta,
+            domain.total,
+            lambda t: self.coordinate_argmax(t, low, high),
+            lambda t: self.coordinate_slope(t, low, high),
+            smallest,
+            largest,
+        )
+
+
+def _extent(domain: ConvexSet) -> tuple[float, float]:
+    """The smallest and largest coordinate a point of the set can have."""
+    if isinstance(domain, BandSet):
+        low, high = domain.bounds(np.zeros(1))
+        return float(np.min(low)), float(np.max(high))
+    if isinstance(domain, Birkhoff):
+        return 0.0, 1.0
+    points = getattr(domain, "points", None)
+    if points is not None:
+        return float(points.min()), float(points.max())
+    radius = getattr(domain, "radius", math.inf)
+    return -radius, radius
+
+
+def peak_coordinate(domain: ConvexSet) -> float:
+    """The largest coordinate a point of the set can have."""
+    return _extent(domain)[1]

@@ -1,0 +1,149 @@
+"""Quadratic regularizers: omega(p) = curvature / 2 p^2 - tilt p. Their argmax map is a projection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gfy.backend import namespace
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.math import clip, dot
+from gfy.protocols import Array
+from gfy.regularizers.base import Regularizer, Separable
+from gfy.sets.base import BandSet, ConvexSet
+from gfy.sets.birkhoff import Birkhoff
+
+
+class Quadratic(Separable):
+    """omega(p) = curvature / 2 p^2 - tilt p, curvature > 0."""
+
+    gamma: float
+
+    @property
+    def curvature(self) -> float:
+        raise NotImplementedError(f"{self.name}.curvature")
+
+    @property
+    def tilt(self) -> float:
+        return 0.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.gamma, f"{self.name}.gamma")
+
+    def coordinate_value(self, p: Array) -> Array:
+        return (0.5 * self.curvature * p - self.tilt) * p
+
+    def grad(self, p: Array) -> Array:
+        return self.curvature * p - self.tilt
+
+    def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
+        return clip((theta + self.tilt) / self.curvature, low, high)
+
+    def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
+        xp = namespace(theta)
+        p = (theta + self.tilt) / self.curvature
+        inside = xp.astype((p >= low) & (p <= high), theta.dtype)
+        return inside / self.curvature
+
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        return None
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        if isinstance(domain, BandSet | Birkhoff):
+            return super().argmax(theta, domain)
+        return domain.project((theta + self.tilt) / self.curvature)
+
+    def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
+        p = self.argmax(theta, domain)  # not detached: second derivatives of a projection are those of its face
+        return dot(theta, p) - self.value(p)
+
+    def strong_convexity(self, domain: ConvexSet) -> float:
+        return self.curvature
+
+    def lipschitz(self, domain: ConvexSet, k: int) -> float:
+        if not domain.compact:
+            return math.inf
+        radius = getattr(domain, "radius", None)
+        if radius is not None and self.tilt == 0:
+            return float(self.curvature * radius)
+        from gfy.regularizers.base import _extent
+
+        low, high = _extent(domain)
+        worst = max(abs(self.curvature * low - self.tilt), abs(self.curvature * high - self.tilt))
+        return worst * math.sqrt(k)
+
+
+@dataclass(frozen=True)
+class SquaredNorm(Quadratic):
+    """Omega(p) = gamma / 2 |p|^2: least squares on R^k, a projection elsewhere (sparsemax on the simplex)."""
+
+    gamma: float = 1.0
+
+    @property
+    def curvature(self) -> float:
+        return self.gamma
+
+
+@dataclass(frozen=True)
+class Gini(Quadratic):
+    """Gini's negentropy Omega(p) = gamma / 2 <p, p - 1> (the paper prints the opposite sign): sparsemax."""
+
+    gamma: float = 1.0
+
+    @property
+    def curvature(self) -> float:
+        return self.gamma
+
+    @property
+    def tilt(self) -> float:
+        return self.gamma / 2
+
+
+@dataclass(frozen=True)
+class BinaryGini(Quadratic):
+    """Omega_1(p) + Omega_1(1 - p) for Gini's Omega_1: gamma <p, p - 1>, 2 gamma-strongly convex.
+
+    On [0, 1]^k its argmax map is the sparse sigmoid clip((theta / gamma + 1) / 2, 0, 1).
+    """
+
+    gamma: float = 1.0
+
+    @property
+    def curvature(self) -> float:
+        return 2 * self.gamma
+
+    @property
+    def tilt(self) -> float:
+        return self.gamma
+
+
+@dataclass(frozen=True)
+class Zero(Regularizer):
+    """Omega = 0 on C: the unregularized network, whose loss is the generalized perceptron's."""
+
+    def value(self, p: Array) -> Array:
+        return (p * 0).sum(-1)
+
+    def grad(self, p: Array) -> Array:
+        return namespace(p).zeros_like(p)
+
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        return None if domain.compact else f"Zero needs a compact set to have an argmax, {domain.name} is not"
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        reason = self.no_argmax(domain)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return domain.linear_oracle(theta)
+
+    def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
+        return namespace(x).zeros_like(x)  # piecewise constant
+
+    def lipschitz(self, domain: ConvexSet, k: int) -> float:
+        return 0.0
+
+
+def check_positive(value: float, argument: str) -> None:
+    if not (isinstance(value, int | float) and 0 < value < math.inf):
+        raise GfyValueError(f"{argument} must be a positive number, got {value!r}")

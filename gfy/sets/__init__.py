@@ -1,0 +1,10 @@
+"""Convex sets: where p lives."""
+
+from gfy.sets.ball import Ball
+from gfy.sets.base import BandSet, ConvexSet
+from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.box import Box, Reals
+from gfy.sets.hull import ConvexHull
+from gfy.sets.simplex import CappedSimplex, Simplex
+
+__all__ = ["Ball", "BandSet", "Birkhoff", "Box", "CappedSimplex", "ConvexHull", "ConvexSet", "Reals", "Simplex"]

@@ -1,0 +1,44 @@
+"""The Euclidean ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfy.backend import namespace
+from gfy.errors import GfyValueError
+from gfy.math import clip, dot
+from gfy.protocols import Array
+from gfy.sets.base import ConvexSet
+
+
+@dataclass(frozen=True)
+class Ball(ConvexSet):
+    """The Euclidean ball {p : |p| <= radius}."""
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.radius > 0:
+            raise GfyValueError(f"Ball.radius must be positive, got {self.radius!r}")
+
+    def project(self, x: Array) -> Array:
+        length = _length(x)
+        return namespace(x).where(length > self.radius, x * (self.radius / length), x)
+
+    def linear_oracle(self, scores: Array) -> Array:
+        xp = namespace(scores)
+        direction = scores * (self.radius / _length(scores))
+        return xp.where(dot(scores, scores)[..., None] > 0, direction, xp.zeros_like(scores))
+
+    def violation(self, p: Array) -> Array:
+        return clip(namespace(p).sqrt(dot(p, p)) - self.radius, 0.0, float("inf"))
+
+    def diameter(self, k: int) -> float:
+        return 2 * self.radius if k else 0.0
+
+
+def _length(x: Array) -> Array:
+    """|x| as [..., 1], 1 where x = 0 so that a division (and its derivative) stays finite."""
+    xp = namespace(x)
+    square = dot(x, x)[..., None]
+    return xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))

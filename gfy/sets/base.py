@@ -1,0 +1,100 @@
+"""What a convex set must answer. Points are [..., k]: the last axis is the point, leading axes are batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, namespace
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.math import clip, dot
+from gfy.protocols import Array
+
+
+class ConvexSet:
+    """A closed convex set C of R^k: where the inner problem looks for p."""
+
+    compact: bool = True
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def project(self, x: Array) -> Array:
+        """The Euclidean projection argmin_{p in C} |p - x|, [..., k] -> [..., k]; differentiable."""
+        raise NotImplementedError(f"{self.name}.project")
+
+    def linear_oracle(self, scores: Array) -> Array:
+        """A vertex in argmax_{p in C} <scores, p>, [..., k] -> [..., k]."""
+        raise NotImplementedError(f"{self.name}.linear_oracle")
+
+    def support(self, scores: Array) -> Array:
+        """max_{p in C} <scores, p>, [..., k] -> [...]."""
+        return dot(scores, self.linear_oracle(scores))
+
+    def violation(self, p: Array) -> Array:
+        """How far p is outside C in its worst constraint, [..., k] -> [...]; 0 inside."""
+        raise NotImplementedError(f"{self.name}.violation")
+
+    def contains(self, p: Array, tol: float = 1e-6) -> Array:
+        """Whether p satisfies every constraint up to tol, [..., k] -> [...] bool."""
+        return self.violation(p) <= tol
+
+    def diameter(self, k: int) -> float:
+        """max |p - q| over p, q in C (Euclidean)."""
+        return float("inf")
+
+    def vertices(self, k: int) -> np.ndarray:
+        """All vertices, [n, k], where there are finitely many."""
+        raise UnsupportedError(f"{self.name} has no finite list of vertices")
+
+    def center(self, like: Array) -> Array:
+        """A point of C to start from, shaped as `like` [..., k]."""
+        return self.project(namespace(like).zeros_like(like))
+
+    def check_dim(self, k: int) -> None:
+        """Raise where C does not exist in R^k."""
+
+
+class BandSet(ConvexSet):
+    """{p : low <= p <= high, and sum p = total where a total is given}.
+
+    Reals, boxes and (capped) simplices are all of this form, so every separable regularizer has the same
+    argmax map on them: per coordinate, after shifting the scores by one multiplier (see `threshold`).
+    """
+
+    total: float | None = None
+
+    def bounds(self, like: Array) -> tuple[Any, Any]:
+        """(low, high): numbers, or arrays [k] of like's framework, dtype and device."""
+        raise NotImplementedError(f"{self.name}.bounds")
+
+    def violation(self, p: Array) -> Array:
+        xp = namespace(p)
+        low, high = self.bounds(p)
+        outside = xp.maximum(low - p, p - high)
+        worst = clip(xp.max(outside, axis=-1), 0.0, float("inf"))
+        if self.total is None:
+            return worst
+        return xp.maximum(worst, xp.abs(p.sum(-1) - self.total))
+
+    def project(self, x: Array) -> Array:
+        if self.total is None:
+            return clip(x, *self.bounds(x))
+        from gfy.regularizers.quadratic import SquaredNorm  # the projection is its argmax map
+
+        return SquaredNorm().argmax(x, self)
+
+
+def bound_array(bound: float | tuple[float, ...], like: Array) -> Any:
+    """A bound as a plain number, or as an array beside `like` where it differs between coordinates."""
+    return bound if isinstance(bound, float) else backend_of(like).asarray(bound, like=like)
+
+
+def as_bound(value: Any, argument: str) -> float | tuple[float, ...]:
+    """A bound given as a number or a sequence, in a hashable form."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim > 1 or np.isnan(array).any():
+        raise GfyValueError(f"{argument} must be a number or one number per coordinate, got {value!r}")
+    return float(array) if array.ndim == 0 else tuple(array.tolist())

@@ -1,0 +1,67 @@
+"""Find tau with sum_j q(theta_j - tau) = total, q non-decreasing: the multiplier of the constraint sum p = total.
+
+Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
+becomes an end of a bracket, a step must fall strictly inside it, and every third one is a bisection.
+The last step is taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
+modes of differentiation without a rule of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gfy.backend import backend_of
+from gfy.protocols import Array
+
+_MAX_STEPS = 200
+
+
+class _Bracket(NamedTuple):
+    tau: Array  # [..., 1] the point to evaluate next
+    low: Array  # sum too large here
+    high: Array  # sum too small here
+    step: Array  # [] how many so far
+    done: Array  # [..., 1] bool
+
+
+def threshold(
+    theta: Array,
+    total: float,
+    argmax: Callable[[Array], Array],
+    slope: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+) -> Array:
+    """tau [..., 1] between low and high [..., 1] with sum argmax(theta - tau) = total; slope is argmax's derivative."""
+    backend = backend_of(theta)
+    xp = backend.xp
+    fixed, low, high = backend.stop_gradient((theta, low, high))
+    eps = backend.eps(fixed)
+
+    def newton(tau: Array) -> tuple[Array, Array]:
+        excess = argmax(fixed - tau).sum(-1)[..., None] - total
+        weight = slope(fixed - tau).sum(-1)[..., None]
+        return excess, weight
+
+    def body(state: _Bracket) -> _Bracket:
+        tau = state.tau
+        excess, weight = newton(tau)
+        low = xp.where(excess >= 0, tau, state.low)
+        high = xp.where(excess <= 0, tau, state.high)
+        middle = low + (high - low) / 2
+        proposal = tau + excess / xp.where(weight > 0, weight, xp.ones_like(weight))
+        inside = (weight > 0) & (proposal > low) & (proposal < high)
+        bisect = ~inside | (state.step % 3 == 2)
+        following = xp.where(bisect, middle, proposal)
+        done = (xp.abs(excess) <= 4 * eps * total) | (high - low <= eps * (1 + xp.abs(tau)))
+        done = state.done | done
+        return _Bracket(xp.where(done, tau, following), low, high, state.step + 1, done)
+
+    none = xp.zeros_like(low)
+    start = _Bracket(low, low, high, xp.sum(none), none > 0)
+    final = backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
+    tau = backend.stop_gradient(final.tau)
+    weight = backend.stop_gradient(slope(fixed - tau).sum(-1)[..., None])
+    excess = argmax(theta - tau).sum(-1)[..., None] - total
+    return tau + excess / xp.where(weight > 0, weight, xp.full_like(weight, float("inf")))
