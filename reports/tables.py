@@ -46,8 +46,9 @@ class Table:
         return self.cells[: self.limit]
 
     def frame(self) -> pd.DataFrame:
-        lines = [[c.text for c in line] for line in self.cells]
-        return pd.DataFrame(lines, columns=self.columns)
+        """All lines as text, with the ids of the rows behind each in a last column."""
+        lines = [[*(c.text for c in line), " ".join(dict.fromkeys(r for c in line for r in c.rows))] for line in self.cells]
+        return pd.DataFrame(lines, columns=[*self.columns, "rows behind it"])
 
 
 def ranks(table: Grid) -> np.ndarray:

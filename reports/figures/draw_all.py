@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from ..choices import asked, best_rows, grid
+from ..experiments import Experiments
 from ..verdict import Verdict
 from . import agreement, base, compiling, curves, devices, fronts, geometry, growth, memory, profile, slopes
+from . import experiments as papers
 from .palette import Palette
 
 
@@ -29,6 +31,17 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
     ]
     with base.style():
         return [drawn for recipe in recipes if (drawn := recipe()) is not None]
+
+
+def experiments(frame: pd.DataFrame, found: Experiments) -> list[base.Drawn]:
+    """The figures of the paper's experiments, where their results are at hand."""
+    with base.style():
+        drawn = [
+            papers.draw_multilabel(found.multilabel),
+            papers.draw_imitation(found.imitation),
+            papers.draw_training(frame),
+        ]
+    return [d for d in drawn if d is not None]
 
 
 def explained() -> list[base.Drawn]:

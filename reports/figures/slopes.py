@@ -11,7 +11,7 @@ import pandas as pd
 from . import base
 from .modes import in_order, look
 
-POINTS = 600
+POINTS = 250
 
 
 def points(frame: pd.DataFrame) -> pd.DataFrame:
