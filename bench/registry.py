@@ -138,6 +138,11 @@ def make_gradient(text: str) -> Any:
         raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
 
 
+def gradient_of(columns: dict[str, Any]) -> Any:
+    """The gradient mode of a cell, from the columns of its row."""
+    return GRADIENTS[columns["gradient"]](**columns["solver_params"].get("gradient", {}))
+
+
 # problems
 
 

@@ -169,7 +169,7 @@ class Run:
         extra = dict(columns.get("extra") or {}) | {"attempt": attempt + 1, "timeout": group.settings.timeout,
                                                    "repeat": group.settings.repeat}  # fmt: skip
         row = {**cell.columns, **self._facts, "kind": "compare", **columns, "extra": extra}
-        row["versions"] = {**self._facts.get("versions", {}), **(cell.columns.get("versions") or {})}
+        row["versions"] = cell.columns.get("versions") or self._facts.get("versions")
         with self._lock:
             quieter = attempt == 0 or self._is_quieter(row)
             if quieter:

@@ -1,4 +1,4 @@
-"""A suite says what is measured: a TOML file with problems, tolerances and limits; three come with the package."""
+"""A suite says what is measured: a TOML file of problems, tolerances and limits; three come with the package."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(name: str) -> Suite:
         file = Path(name).expanduser()
         if not name.endswith(".toml"):
             raise GfyValueError(
-                f"There is no suite called {name!r}. {suggest(name, suites())} Or give a TOML file of your own."
+                f"There is no suite called {name!r}. {suggest(name, suites())} Or name a TOML file."
             )
     try:
         content = tomllib.loads(file.read_text())

@@ -1,0 +1,200 @@
+"""`gfy compare`: measure, certify, store, report."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bench.commands.complete import backends, devices, dtypes, gradients, problems, solvers, suites
+
+if TYPE_CHECKING:
+    from bench.matrix import Plan
+    from bench.runner import Tally
+    from bench.suite import Suite
+
+Names = list[str] | None
+Many = "may be given several times"
+
+
+def compare(
+    suite: Annotated[
+        str, typer.Option(help="smoke, default, full, or a TOML file of your own.", autocompletion=suites)
+    ] = "default",
+    problem: Annotated[
+        Names,
+        typer.Option(help=f"Only this problem, or path/to/file.py:Name; {Many}.", autocompletion=problems),
+    ] = None,
+    solver: Annotated[
+        Names,
+        typer.Option(help=f"Only this solver, or path/to/file.py:Name; {Many}.", autocompletion=solvers),
+    ] = None,
+    gradient: Annotated[
+        Names, typer.Option(help=f"Only this gradient mode; {Many}.", autocompletion=gradients)
+    ] = None,
+    backend: Annotated[Names, typer.Option(help=f"jax or torch; {Many}.", autocompletion=backends)] = None,
+    device: Annotated[Names, typer.Option(help=f"cpu or cuda; {Many}.", autocompletion=devices)] = None,
+    dtype: Annotated[Names, typer.Option(help=f"float64 or float32; {Many}.", autocompletion=dtypes)] = None,
+    tol: Annotated[list[float] | None, typer.Option(help=f"A tolerance of the ladder; {Many}.")] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Timed calls of each program.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds a cell may take.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0.1, help="GiB a cell may use.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Workers side by side (accuracy-only suites).")] = 1,
+    accuracy_only: Annotated[bool, typer.Option("--accuracy-only", help="Certify, do not time.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Send the cells to this Dask scheduler, tcp://host:port.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the rows and the report.")] = Path("results"),
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Measure what is missing, or everything again.")
+    ] = True,
+    retry: Annotated[bool, typer.Option("--retry", help="Also measure again what failed before.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of the problems.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the matrix and why cells are left out; measure nothing.")
+    ] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
+) -> None:
+    """Measure solvers x gradient modes x problems, certify every row, and write the report.
+
+    Rows are kept in OUT/compare.sqlite as soon as they are measured; the same command again does only what is
+    missing. Ctrl-C stops after the cells in hand.
+
+    Examples:
+
+        gfy compare                                         the default suite, under five minutes
+
+        gfy compare --suite smoke --backend torch           a quick look
+
+        gfy compare --problem pairwise-gini --solver DualNewton --solver my/solver.py:Mine
+
+        gfy compare --dry-run                               what would be measured, and what not and why
+
+        gfy compare --suite full --scheduler tcp://head:8786
+    """
+    from bench.matrix import plan as make_plan
+    from bench.suite import read
+
+    asked: dict[str, Any] = {
+        "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
+        "tolerances": tol, "repeat": repeat, "timeout": timeout, "seed": seed,
+        "accuracy_only": accuracy_only or None,
+    }  # fmt: skip
+    chosen = narrowed(read(suite), problem, {n: x for n, x in asked.items() if x is not None})
+    if jobs > 1 and not chosen.accuracy_only:
+        raise typer.BadParameter("timings need the machine to themselves: add --accuracy-only to use --jobs")
+    plan = make_plan(chosen, None if memory is None else int(memory * 2**30))
+    if dry_run:
+        show_plan(plan)
+        return
+    tally = measure(chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler)
+    finish(out, chosen, tally, report)
+
+
+def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
+    """The suite with what was asked on the command line put in place of its own lists."""
+    from bench import registry
+    from bench.suite import Entry
+
+    entries = list(suite.problems)
+    if problems:
+        entries = []
+        for text in problems:
+            name, params = registry.parse(text)
+            family = registry.make_family(name)
+            own = [e for e in suite.problems if registry.make_family(e.family).name == family.name]
+            given = name if registry.is_file(name) else family.name
+            sized = [replace(e, params={**e.params, **params}) for e in own] or [Entry(given, params)]
+            entries += [e for n, e in enumerate(sized) if e not in sized[:n]]
+    lists = {n: x for n, x in axes.items() if isinstance(x, list)}
+    entries = [replace(e, axes={n: x for n, x in e.axes.items() if n not in lists}) for e in entries]
+    return replace(suite, problems=entries, **axes)
+
+
+def measure(
+    suite: Suite,
+    plan: Plan,
+    out: Path,
+    jobs: int = 1,
+    fresh: bool = False,
+    retry: bool = False,
+    scheduler: str | None = None,
+) -> Tally:
+    """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
+    from bench import environment
+    from bench.commands.progress import Watch
+    from bench.records import Store
+    from bench.runner import Run
+    from bench.session import count, remaining, store_refusals
+
+    facts = environment.row_facts()
+    with Store(out / "compare.sqlite") as store:
+        store_refusals(plan, store, facts)
+        if scheduler is not None:
+            from bench.cluster import ClusterRun, remaining_on_cluster
+
+            todo = plan.groups if fresh else remaining_on_cluster(plan, store, retry)
+        else:
+            todo = plan.groups if fresh else remaining(plan, store, facts["machine"], retry)
+        total, known = count(todo), len(plan.cells) - count(todo)
+        with Watch(total, known, len(plan.left_out)) as watch:
+            run: Any
+            if scheduler is not None:
+                run = ClusterRun(store, scheduler, watch.row)
+            else:
+                run = Run(store, facts, jobs=jobs, listener=watch.row)
+
+            def interrupted(*_: object) -> None:
+                watch.say("Finishing the cells in hand; press Ctrl-C again to end at once.")
+                run.stop()
+
+            before = signal.signal(signal.SIGINT, interrupted)
+            try:
+                tally: Tally = run(todo, 0 if suite.accuracy_only else 1)
+            finally:
+                signal.signal(signal.SIGINT, before)
+    return tally
+
+
+def finish(out: Path, suite: Suite, tally: Tally, report: bool) -> None:
+    from bench.commands.summary import print_summary, write_report
+
+    store = out / "compare.sqlite"
+    if tally.stopped:
+        again = " ".join(["gfy", *(a for a in sys.argv[1:] if a != "--fresh")])
+        typer.echo(f"Stopped: {tally.rows} rows were stored. To go on: {again}", err=True)
+        raise typer.Exit(130)
+    if tally.loaded:
+        typer.echo(f"{tally.loaded} rows were timed while other programs were busy, twice: they are flagged.")
+    print_summary(store)
+    typer.echo(f"Rows: {store}")
+    if report:
+        write_report(store, out / "report")
+
+
+def show_plan(plan: Plan) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from bench.matrix import reasons
+
+    console = Console()
+    table = Table("group", "solver", "gradient", "tolerances", title="To measure")
+    for group in plan.groups:
+        ladders: dict[tuple[str, str], list[float]] = {}
+        for cell in group.cells:
+            c = cell.columns
+            ladders.setdefault((c["solver"], c["gradient"]), []).append(c["tol"])
+        for number, ((solver, mode), tols) in enumerate(ladders.items()):
+            shown = " ".join(f"{t:g}" for t in tols)
+            table.add_row(group.label if number == 0 else "", solver, mode, shown)
+    console.print(table)
+    table = Table("problem", "solver", "gradient", "where", "reason", title="Left out")
+    for row in reasons(plan):
+        table.add_row(*row)
+    console.print(table)
+    console.print(f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.")

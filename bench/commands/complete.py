@@ -1,0 +1,39 @@
+"""What the shell offers when a name is being typed; reads names only, so that it answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.lower().startswith(incomplete.lower())]
+
+    return complete
+
+
+def _solvers() -> Iterable[str]:
+    from bench.registry import solver_classes
+
+    return solver_classes()
+
+
+def _problems() -> Iterable[str]:
+    from bench.registry import families
+
+    return families()
+
+
+def _suites() -> Iterable[str]:
+    from bench.suite import suites as known
+
+    return known()
+
+
+solvers = _starting(_solvers)
+problems = _starting(_problems)
+suites = _starting(_suites)
+gradients = _starting(lambda: ("envelope", "implicit", "unrolled"))
+backends = _starting(lambda: ("jax", "torch"))
+devices = _starting(lambda: ("cpu", "cuda"))
+dtypes = _starting(lambda: ("float64", "float32"))

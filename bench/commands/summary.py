@@ -1,0 +1,71 @@
+"""What is printed at the end of a run: the fastest certified choice on every problem, and where the report is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GOOD = 1e-6  # relative certified gap at which times are compared in the summary
+
+
+def fastest(frame: pd.DataFrame, good: float = GOOD) -> pd.DataFrame:
+    """For every problem and place the row with the shortest steady time among those certified well enough."""
+    timed = frame[(frame.status == "ok") & (frame.gap_rel <= good) & frame.steady_s.notna()]
+    if timed.empty:
+        return timed
+    where = ["machine", "problem", "backend", "device", "dtype"]
+    return timed.loc[timed.groupby(where, dropna=False).steady_s.idxmin()].sort_values(where)
+
+
+def seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-6:.3g} us"
+
+
+def print_summary(store: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from bench.records import load
+
+    frame = load(store)
+    frame = frame[frame.kind == "compare"]
+    console = Console()
+    counts = frame.status.value_counts().to_dict()
+    best = fastest(frame)
+    if len(best):
+        title = f"Fastest at a certified relative gap of {GOOD:g} or less"
+        table = Table(
+            "problem", "backend", "dtype", "solver", "solve", "loss and gradient", "gap", title=title
+        )
+        for row in best.itertuples():
+            backward = (
+                "-" if row.backward_s != row.backward_s else f"{seconds(row.backward_s)} ({row.gradient})"
+            )
+            table.add_row(row.problem, row.backend, row.dtype, row.solver, seconds(row.steady_s), backward,
+                          f"{row.gap_rel:.0e}")  # fmt: skip
+        console.print(table)
+    console.print(", ".join(f"{number} {status}" for status, number in counts.items()) or "No rows yet.")
+
+
+def write_report(store: Path, out: Path) -> None:
+    """Build the report; if that fails the rows are still there, and the sentence says how to try again."""
+    try:
+        from reports.render import build_report
+
+        page = build_report([store], out, ["html"])
+    except Exception as error:
+        typer.echo(
+            f"The report could not be written ({type(error).__name__}: {error}); the rows are safe. "
+            f"Try again with: gfy report --results {store} --out {out}",
+            err=True,
+        )
+        return
+    typer.echo(f"Report: {page}")
