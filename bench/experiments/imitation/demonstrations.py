@@ -128,7 +128,7 @@ def load_npz(path: str | Path) -> Demonstrations:
         if isinstance(error, GfyValueError):
             raise
         raise GfyValueError(f"{path} cannot be read as an .npz file without pickle ({error}).") from error
-    return checked(*arrays, source=str(path))
+    return checked(arrays[0], arrays[1], arrays[2], arrays[3], str(path))
 
 
 def checked(
@@ -195,4 +195,4 @@ def load_minari(name: str, width: int | None = None) -> Demonstrations:
     if not episode:
         raise GfyValueError(f"the Minari dataset {name} has no episodes.")
     joined = [np.concatenate(parts) for parts in (observations, actions, rewards, episode)]
-    return checked(*joined, source=f"minari:{name}")
+    return checked(joined[0], joined[1], joined[2], joined[3], f"minari:{name}")

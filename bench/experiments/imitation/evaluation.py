@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -40,16 +42,22 @@ Policy = Callable[[np.ndarray], np.ndarray]  # observations [R, E, d] -> actions
 
 def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Policy:
     """The policies of R runs as one function of all their observations."""
-    import jax
     import jax.numpy as jnp
 
     theta = {name: jnp.asarray(value) for name, value in parameters.items()}
-    act = jax.jit(jax.vmap(model.act))
+    act = _compiled(model)
 
     def policy(observations: np.ndarray) -> np.ndarray:
         return from_cube(np.asarray(act(theta, scaling.observations(observations)), dtype=np.float64))
 
     return policy
+
+
+@lru_cache(maxsize=8)
+def _compiled(model: Model) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(jax.vmap(model.act))
 
 
 def random_policy(actions: int, seed: int = 0) -> Policy:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,25 +62,28 @@ def train(
     decays = jnp.asarray([run.l2 for run in runs], jnp.float32)
     drawn = [model.initial(run.seed) for run in runs]
     theta = {name: jnp.asarray(np.stack([one[name] for one in drawn])) for name in drawn[0]}
-    advance, state = _program(model, theta, rates, decays)
+    advance, start = _program(model)
+    state = start(theta)
     batches = [np.random.default_rng([run.seed, 1]) for run in runs]
     losses = np.zeros(len(runs))
     done = 0
     while done < steps:
         length = min(CHUNK, steps - done)
         rows = np.stack([g.integers(0, len(x), (length, batch), dtype=np.int32) for g in batches], axis=1)
-        theta, state, curve = advance(theta, state, x, y, rows)
+        theta, state, curve = advance(theta, state, rates, decays, x, y, rows)
         losses = np.asarray(jax.block_until_ready(curve)).mean(axis=0)
         done += length
         if not np.isfinite(losses).all():
-            bad = [runs[i].seed for i in np.flatnonzero(~np.isfinite(losses))]
+            bad = [run.seed for run, loss in zip(runs, losses, strict=True) if not np.isfinite(loss)]
             raise GfyValueError(f"the loss of seed(s) {bad} is no longer finite after {done} steps.")
         if progress is not None:
             progress(done, steps)
     return Trained({name: np.asarray(value) for name, value in theta.items()}, scaling, losses)
 
 
-def _program(model: Model, theta: Parameters, rates: Any, decays: Any) -> tuple[Callable[..., Any], Any]:
+@lru_cache(maxsize=8)
+def _program(model: Model) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The compiled chunk of steps and the optimizer's start; kept, since many cells share a model."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -97,7 +101,7 @@ def _program(model: Model, theta: Parameters, rates: Any, decays: Any) -> tuple[
         return jax.tree.map(lambda a, b: a - rate * b, one, change), state, value
 
     @jax.jit
-    def advance(theta: Parameters, state: Any, x: Any, y: Any, rows: Any) -> Any:
+    def advance(theta: Parameters, state: Any, rates: Any, decays: Any, x: Any, y: Any, rows: Any) -> Any:
         def step(carry: Any, chosen: Any) -> Any:
             theta, state, value = jax.vmap(single)(*carry, rates, decays, x[chosen], y[chosen])
             return (theta, state), value
@@ -105,4 +109,4 @@ def _program(model: Model, theta: Parameters, rates: Any, decays: Any) -> tuple[
         (theta, state), curve = jax.lax.scan(step, (theta, state), rows)
         return theta, state, curve
 
-    return advance, jax.vmap(adam.init)(theta)
+    return advance, jax.vmap(adam.init)
