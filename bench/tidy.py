@@ -1,7 +1,7 @@
 """pytest-benchmark's JSON, asv's results and the rows of `gfy compare` in one tidy pandas frame.
 
 One row is one measured cell, with the columns of `bench.records`; `source` names the file it came from.
-Stored again with `python -m bench.tidy FILE... --out all.sqlite`, the reports read it like any other result file.
+Stored again with `python -m bench.tidy FILE... --out all.sqlite`, the reports read it like any result file.
 """
 
 from __future__ import annotations

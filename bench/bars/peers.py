@@ -1,0 +1,166 @@
+"""The peers, each used the way its own documentation shows, tuned only in its tolerance."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.bars.contenders import Build, certified, solver_contender
+from bench.bars.line import Scale
+from bench.contest import Contender
+from bench.environment import cores
+from bench.workloads import Workload
+
+
+def jaxopt_adapter(name: str) -> Callable[[Workload, Scale], Build]:
+    """A jaxopt solver behind its adapter: vmapped over the batch and jitted."""
+
+    def make(workload: Workload, scale: Scale) -> Build:
+        import solvers
+
+        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, 100_000, name)
+
+    return make
+
+
+def scipy_lbfgsb(workload: Workload, scale: Scale) -> Build:
+    """SciPy's L-BFGS-B on a lean NumPy objective, a loop over the examples from the middle of the box."""
+    from scipy.optimize import minimize
+
+    examples = [_example(workload, i) for i in range(workload.batch)]
+    bounds = [(0.0, 1.0)] * workload.k
+    start = np.full(workload.k, 0.5)
+    negentropy = _shannon if type(workload.problem.regularizer).__name__ == "BinaryShannon" else _gini
+
+    def solve(tol: float) -> np.ndarray:
+        options = {"maxiter": 10_000, "maxfun": 100_000, "ftol": 0.0, "gtol": tol}
+        found = []
+        for v in examples:
+
+            def objective(p: np.ndarray, v: Any = v) -> tuple[float, np.ndarray]:
+                up = -(v.A @ (v.A.T @ p)) if hasattr(v, "A") else v.U @ p
+                value, slope = negentropy(p)
+                return value - p @ (v.u + 0.5 * up), slope - v.u - up
+
+            done = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            found.append(done.x)
+        return np.stack(found)
+
+    return lambda tol: (Contender("scipy L-BFGS-B", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+
+
+def _gini(p: np.ndarray) -> tuple[float, np.ndarray]:
+    return float(p @ (p - 1.0)), 2.0 * p - 1.0
+
+
+def _shannon(p: np.ndarray) -> tuple[float, np.ndarray]:
+    q = np.clip(p, 1e-15, 1.0 - 1e-15)  # log(0) has no gradient
+    one, other = np.log(q), np.log1p(-q)
+    return float(q @ one + (1.0 - q) @ other), one - other
+
+
+def cvxpy_osqp(workload: Workload, scale: Scale) -> Build:
+    """CVXPY with OSQP: one parametrised (DPP) problem compiled once, a loop over the examples."""
+    import cvxpy as cp
+
+    k = workload.k
+    p = cp.Variable(k)
+    u, root = cp.Parameter(k), cp.Parameter(_root(workload, 0).shape)
+    on_simplex = type(workload.problem.domain).__name__ == "Simplex"
+    # BinaryGini is <p, p - 1>; Gini on the simplex is half of it.
+    gini = (cp.sum_squares(p) - cp.sum(p)) * (0.5 if on_simplex else 1.0)
+    limits = [p >= 0, cp.sum(p) == 1] if on_simplex else [p >= 0, p <= 1]
+    model = cp.Problem(cp.Maximize(u @ p - 0.5 * cp.sum_squares(root.T @ p) - gini), limits)
+    scores = np.asarray(workload.inputs.u)
+    roots = [_root(workload, i) for i in range(workload.batch)]
+
+    def solve(tol: float) -> np.ndarray:
+        found = []
+        for score, factor in zip(scores, roots, strict=True):
+            u.value, root.value = score, factor
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an inaccurate solution is judged by its certificate
+                model.solve(solver=cp.OSQP, eps_abs=tol, eps_rel=tol, max_iter=100_000, polishing=True)
+            found.append(np.asarray(p.value))
+        return _feasible(workload, np.stack(found))
+
+    return lambda tol: (Contender("cvxpy + OSQP", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+
+
+def proxsuite_dense(workload: Workload, scale: Scale) -> Build:
+    """proxsuite's dense solver on the whole batch, on all cores; its matrices are made outside the clock."""
+    from proxsuite import proxqp
+
+    k = workload.k
+    hessians = [_root(workload, i) @ _root(workload, i).T + 2.0 * np.eye(k) for i in range(workload.batch)]
+    scores = np.asarray(workload.inputs.u)
+    low, high = np.zeros(k), np.ones(k)
+
+    def solve(tol: float) -> np.ndarray:
+        batch = proxqp.dense.VectorQP()
+        for hessian, score in zip(hessians, scores, strict=True):
+            qp = proxqp.dense.QP(k, 0, 0, True)
+            qp.settings.eps_abs, qp.settings.eps_rel = tol, 0.0
+            qp.init(hessian, -(score + 1.0), None, None, None, None, None, low, high)
+            batch.append(qp)
+        proxqp.dense.solve_in_parallel(batch, cores())
+        return np.clip(np.stack([qp.results.x for qp in batch]), 0.0, 1.0)
+
+    return lambda tol: (Contender("proxsuite", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+
+
+def _example(workload: Workload, i: int) -> Any:
+    ranks = workload.problem.energy.ranks
+    cut = {f: x[i] if x.ndim > ranks[f] else x for f, x in workload.inputs._asdict().items()}
+    return type(workload.inputs)(**cut)
+
+
+def _root(workload: Workload, i: int) -> np.ndarray:
+    """A factor R with U = -R R^T of one example."""
+    v = _example(workload, i)
+    if hasattr(v, "A"):
+        return np.asarray(v.A)
+    values, vectors = np.linalg.eigh(-np.asarray(v.U))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _feasible(workload: Workload, p: np.ndarray) -> np.ndarray:
+    """What a splitting method leaves outside by its tolerance is put back; the certificate judges."""
+    return np.asarray(workload.problem.domain.project(p))
+
+
+PEERS: dict[str, tuple[str, Callable[[Workload, Scale], Build]]] = {
+    "JaxoptBoxCDQP": ("jaxopt", jaxopt_adapter("JaxoptBoxCDQP")),
+    "JaxoptProjectedGradient": ("jaxopt", jaxopt_adapter("JaxoptProjectedGradient")),
+    "JaxoptBoxOSQP": ("jaxopt", jaxopt_adapter("JaxoptBoxOSQP")),
+    "scipy L-BFGS-B": ("scipy", scipy_lbfgsb),
+    "cvxpy + OSQP": ("cvxpy", cvxpy_osqp),
+    "proxsuite": ("proxsuite", proxsuite_dense),
+}
+LOOPS = ("scipy L-BFGS-B", "cvxpy + OSQP")  # their time is proportional to the number of examples
+
+
+def peers(
+    workload: Workload, names: Sequence[str], scale: Scale, target: float, examples: int | None = None
+) -> tuple[list[Contender], list[str]]:
+    """The peers of these names that are installed and run, certified; and a sentence for each that is not.
+
+    A loop over examples may be timed on the first few: its seconds are scaled to the batch, and it says so.
+    """
+    found, absent = [], []
+    for name in names:
+        library, make = PEERS[name]
+        if importlib.util.find_spec(library) is None:
+            absent.append(f"{name} is not installed")
+            continue
+        part = workload.first(examples) if examples and name in LOOPS else workload
+        contender = certified(part, make(part, scale), target, peer=True)
+        if part is not workload:
+            contender.scale = workload.batch / part.batch
+            contender.note = f"{contender.note} timed on {part.batch} of {workload.batch} examples".strip()
+        found.append(contender)
+    return found, absent
