@@ -45,7 +45,7 @@ def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Po
     import jax.numpy as jnp
 
     theta = {name: jnp.asarray(value) for name, value in parameters.items()}
-    act = _compiled(model)
+    act = compiled(model)
 
     def policy(observations: np.ndarray) -> np.ndarray:
         return from_cube(np.asarray(act(theta, scaling.observations(observations)), dtype=np.float64))
@@ -54,7 +54,8 @@ def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Po
 
 
 @lru_cache(maxsize=8)
-def _compiled(model: Model) -> Callable[..., Any]:
+def compiled(model: Model) -> Callable[..., Any]:
+    """The policies of R runs: (parameters [R, ...], scaled observations [R, E, d]) -> p* [R, E, k]."""
     import jax
 
     return jax.jit(jax.vmap(model.act))

@@ -19,7 +19,7 @@ import numpy as np
 from bench.environment import LoadMeter
 from bench.experiments.imitation import rows
 from bench.experiments.imitation.demonstrations import Demonstrations, load_demonstrations
-from bench.experiments.imitation.evaluation import evaluate, random_policy, trained_policy
+from bench.experiments.imitation.evaluation import compiled, evaluate, random_policy, trained_policy
 from bench.experiments.imitation.models import Model
 from bench.experiments.imitation.policies import load_policy, save_policy, stacked
 from bench.experiments.imitation.rows import Cell
@@ -152,18 +152,21 @@ class Experiment:
 
 def certificates(model: Model, trained: Trained, data: Demonstrations) -> dict[str, np.ndarray]:
     """The worst certificate of each run's inner solves on (at most 256 of) the steps it learned from."""
-    import jax.numpy as jnp
+    import jax
 
     import gfy
 
+    runs = len(trained.losses)
     chosen = np.linspace(0, len(data.observations) - 1, min(256, len(data.observations))).astype(int)
-    x = jnp.asarray(trained.scaling.observations(data.observations[chosen]))
-    worst: dict[str, list[float]] = {"gap": [], "residual": [], "feasibility": []}
-    for i in range(len(trained.losses)):
-        theta = {name: jnp.asarray(value[i]) for name, value in trained.parameters.items()}
-        found = gfy.certify(model.problem, model.scores(theta, x), model.act(theta, x))
-        for name, values in worst.items():
-            values.append(float(np.max(getattr(found, name))))
+    x = trained.scaling.observations(data.observations[chosen])
+    x = np.broadcast_to(x, (runs, *x.shape))
+    v = jax.vmap(model.scores)(trained.parameters, x)
+    p = compiled(model)(trained.parameters, x)  # in float32, as it acts; judged in float64
+    found = gfy.certify(model.problem, v, p)
+    worst = {
+        name: np.max(np.reshape(getattr(found, name), (runs, -1)), axis=1)
+        for name in ("gap", "residual", "feasibility")
+    }
     if not all(np.isfinite(values).all() for values in worst.values()):
         raise GfyValueError("an inner solve of a trained policy has no finite certificate.")
-    return {name: np.array(values) for name, values in worst.items()}
+    return worst
