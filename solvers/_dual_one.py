@@ -1,0 +1,73 @@
+"""Rank 1 on a box: t = sum_j a_j q(u_j - a_j t), one increasing equation an example.
+
+F(t) = t - <a, q(u - a t)> has F' >= 1, so |F(t)| bounds the distance to the root and every evaluation gives a bracket.
+Newton's step is taken where it falls strictly inside the bracket and the bracket keeps shrinking; otherwise the
+step is the middle. One iteration is one pass over u and a.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gfy.backend import backend_of
+from gfy.math import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input
+
+
+class State(NamedTuple):
+    """All [...]: the next t to evaluate, the root's bracket, its width two steps ago, |F| at the last t."""
+
+    t: Array
+    low: Array
+    high: Array
+    width: Array
+    error: Array
+    noise: Array
+
+
+def parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
+    """u [..., k] and a [..., k] of Phi = <u, p> - <a, p>^2 / 2."""
+    inner = v.v if hasattr(v, "c") else v
+    u = inner.u + v.c if hasattr(v, "c") else inner.u
+    return u, inner.A[..., 0]
+
+
+def start(problem: InnerProblem, u: Array, a: Array, p0: Array | None) -> State:
+    backend = backend_of(u)
+    xp = backend.xp
+    t = dot(a, u) * 0 if p0 is None else dot(a, p0)
+    wide = xp.where(xp.isfinite(t), xp.full_like(t, float("inf")), t)
+    big = xp.where(xp.isfinite(t), xp.full_like(t, 1e30), t)
+    return State(t, -wide, wide, wide, big, 0 * t)
+
+
+def step(problem: InnerProblem, u: Array, a: Array, state: State) -> State:
+    backend = backend_of(u)
+    xp = backend.xp
+    t = state.t
+    theta = u - a * t[..., None]
+    low, high = problem.domain.bounds(theta)  # type: ignore[attr-defined]
+    regularizer: Any = problem.regularizer
+    p = regularizer.coordinate_argmax(theta, low, high)
+    slope = regularizer.coordinate_slope(theta, low, high)
+    F = t - (a * p).sum(-1)
+    weight = 1 + (a * a * slope).sum(-1)
+    left = xp.maximum(state.low, xp.where(F < 0, t, t - F))
+    right = xp.minimum(state.high, xp.where(F > 0, t, t - F))
+    proposal = t - F / weight
+    middle = left + (right - left) / 2
+    inside = (proposal > left) & (proposal < right)
+    # a Newton step that leaves the bracket as wide as half of what it was is followed by a bisection
+    slow = (right - left) > 0.5 * state.width
+    onto_end = (F == 0) | (right <= left)
+    following = xp.where(onto_end, t, xp.where(inside & ~(slow & (state.error <= 2 * xp.abs(F))), proposal, middle))
+    noise = 4 * backend.eps(t) * (xp.abs(t) + xp.abs(F - t))
+    return State(following, left, right, right - left, xp.abs(F), noise)
+
+
+def primal(problem: InnerProblem, u: Array, a: Array, state: State) -> Array:
+    """p [..., k] at the next t: the last Newton step costs nothing more."""
+    theta = u - a * state.t[..., None]
+    low, high = problem.domain.bounds(theta)  # type: ignore[attr-defined]
+    return problem.regularizer.coordinate_argmax(theta, low, high)  # type: ignore[attr-defined]
