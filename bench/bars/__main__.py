@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from bench.bars.line import Bar, Line, Scale
@@ -38,13 +39,23 @@ def show(line: Line) -> None:
     print(f"{mark} {line.bar_name:26} {line.what}\n      {value:26} {line.detail}", flush=True)
 
 
+def attempt(bar: Bar, scale: Scale) -> list[Line]:
+    """The bar's lines; one that broke down is a line that falls short, with what it said."""
+    try:
+        return bar.measure(scale)
+    except Exception as error:
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        return [Line(bar.name, bar.claim, float("nan"), ">=", 0.0, missing=said)]
+
+
 def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Line]:
     """Measure some bars and print their lines as they come."""
     lines: list[Line] = []
     for bar in bars:
         print(f"\n{bar.name}: {bar.claim}", flush=True)
         meter = LoadMeter()
-        found = bar.measure(scale)
+        found = attempt(bar, scale)
         load = meter.read()
         loaded = load is not None and load > LOAD_LIMIT
         if loaded:

@@ -53,3 +53,19 @@ def reference_gradient(workload: Workload, p: np.ndarray) -> np.ndarray:
     _, pull = library.vjp(lambda w: (energy.value(w, solution) - energy.value(w, target)).sum(), v)
     (gradient,) = pull(library.asarray(np.ones(()), like=solution))
     return np.concatenate([to_numpy(leaf).ravel() for leaf in leaves(gradient)])
+
+
+def modes(workload: Workload, solver: Any) -> dict[str, tuple[Any, Any]]:
+    """(solver, gradient mode) of the three modes; where the solver is not to be unrolled, one that is."""
+    import gfy
+    import solvers
+
+    unrolled = gfy.Unrolled(steps=600)
+    stepper = (
+        solver if unrolled.unsupported(workload.problem, solver) is None else solvers.ProjectedGradient()
+    )
+    return {
+        "envelope": (solver, gfy.Envelope()),
+        "implicit": (solver, gfy.Implicit()),
+        "unrolled": (stepper, unrolled),
+    }

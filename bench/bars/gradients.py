@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.bars.contenders import certified, solver_contender
-from bench.bars.differentiate import flat, gradient_call
+from bench.bars.differentiate import flat, gradient_call, modes
 from bench.bars.line import Bar, Line, Scale, milliseconds
 from bench.bars.memory import peak_ratio
 from bench.contest import Contender, interleave
@@ -120,7 +120,6 @@ def mode_gradients(
     workload: Workload, backend: str, device: str, target: float = 1e-12
 ) -> dict[str, np.ndarray]:
     """The loss's gradient by every mode, at an inner gap certified to be at most `target`."""
-    import gfy
     import solvers
 
     scale = Scale(device=device, backends=(backend,))
@@ -128,11 +127,9 @@ def mode_gradients(
     inner = certified(workload, solver_contender(workload, solver, backend, scale), target)
     if inner.gap is None or inner.gap > target:
         raise RuntimeError(f"{solver.name} reached a gap of {inner.gap} on {workload.name}, not {target}")
-    modes = {"envelope": gfy.Envelope(), "implicit": gfy.Implicit(), "unrolled": gfy.Unrolled(steps=40)}
-    stepper = solver if hasattr(solver, "step") else solvers.ProjectedNewton()
     found = {}
-    for name, mode in modes.items():
-        loss = _loss(workload, stepper if name == "unrolled" else solver, mode, inner.tol or 0.0)
+    for name, (inner_solver, mode) in modes(workload, solver).items():
+        loss = _loss(workload, inner_solver, mode, inner.tol or 0.0)
         found[name] = flat(gradient_call(workload, loss, backend, device)())
     return found
 
