@@ -1,8 +1,8 @@
-"""Send groups to a Dask cluster: each is measured on one node in isolation, the rows come back to the one store.
+"""Send groups to a Dask cluster: each is measured on one node in isolation, its rows come back to one store.
 
 A worker that dies has its groups redone elsewhere (Dask's doing); a worker with other library versions is
-refused; a scheduler that goes away ends the run with a sentence, and the same command goes on later. Rows carry
-the machine that measured them: timings are only ever compared within one.
+refused; a scheduler that goes away ends the run with a sentence, and the same command goes on later. Rows
+carry the machine that measured them: timings are only ever compared within one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench import environment
 from bench.cells import Cell, Group
 from bench.matrix import Plan
 from bench.records import RecordsError, Store
-from bench.runner import JOB, GroupRunner, Tally
+from bench.runner import JOB, GroupRunner, Tally, row_of
 from bench.session import done, measured_anywhere
 
 PATIENCE = 15.0  # seconds without the scheduler before we give up
@@ -132,7 +132,7 @@ class ClusterRun:
         except TimeoutError:
             client.close(timeout=2)
             raise RecordsError(
-                f"The scheduler at {self._address} has no workers: start one with `dask worker {self._address}`."
+                f"The scheduler at {self._address} has no workers: start one, `dask worker {self._address}`."
             ) from None
         except RuntimeError as error:
             client.close(timeout=2)
@@ -170,7 +170,7 @@ class ClusterRun:
 
     def _gone(self) -> None:
         raise RecordsError(
-            f"The scheduler at {self._address} went away; the {self.tally.rows} rows that came back are stored. "
+            f"The scheduler at {self._address} went away; {self.tally.rows} rows came back and are stored. "
             "Start it again and give the same command to go on."
         )
 
@@ -202,10 +202,7 @@ class ClusterRun:
     def _keep(
         self, group: Group, cell: Cell, columns: dict[str, Any], facts: dict[str, Any], attempt: int
     ) -> None:
-        extra = dict(columns.get("extra") or {}) | {
-            "attempt": attempt + 1, "timeout": group.settings.timeout, "repeat": group.settings.repeat,
-        }  # fmt: skip
-        row = {**facts, **cell.columns, **columns, "machine": facts["machine"], "extra": extra}
+        row = row_of(group, cell, columns, facts, attempt)
         self._store.put(row)
         if attempt == 0:
             self.tally.rows += 1

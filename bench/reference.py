@@ -69,14 +69,11 @@ def reference(bench: Bench) -> Reference | None:
     fixed = FixedSolver(p)
     if mode.unsupported(double.problem, fixed) is not None or not double.problem.concave:
         mode = gfy.Envelope()
-    run = value_and_gradient(double, fixed, mode, 1)
     try:
-        _, gradient = run(double.inputs[-1], double.targets, double.start, 0.0)
+        gradient = _gradient(double, fixed, mode)
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
         mode = gfy.Envelope()
-        _, gradient = value_and_gradient(double, fixed, mode, 1)(
-            double.inputs[-1], double.targets, double.start, 0.0
-        )
+        gradient = _gradient(double, fixed, mode)
     return Reference(
         flat(double, gradient),
         np.asarray(double.backend.to_numpy(p)),
@@ -85,6 +82,12 @@ def reference(bench: Bench) -> Reference | None:
         name,
         mode.name,
     )
+
+
+def _gradient(bench: Bench, solver: Any, mode: Any) -> Any:
+    run = value_and_gradient(bench, solver, mode, 1)
+    staged = bench.backend.jit(lambda v, y, p0: run(v, y, p0, 1e-15)[1])
+    return staged(bench.inputs[-1], bench.targets, bench.start)
 
 
 def _in_double(bench: Bench) -> Bench:
@@ -132,7 +135,10 @@ def _polish(bench: Bench, p: Any, mode: Any) -> Any | None:
     if mode.unsupported(bench.problem, FixedSolver(p)) is not None or not bench.problem.concave:
         return None
     try:
-        moved = bench.problem.domain.project(mode.correct(bench.problem, bench.inputs[-1], p))
+        newton = bench.backend.jit(
+            lambda v, p: bench.problem.domain.project(mode.correct(bench.problem, v, p))
+        )
+        moved = newton(bench.inputs[-1], p)
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
         return None
     good = bool(np.isfinite(bench.backend.to_numpy(moved)).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,22 @@ Emit = Callable[[Cell, dict[str, Any]], None]
 
 def failure(status: str, reason: str) -> dict[str, Any]:
     return {"status": status, "reason": reason}
+
+
+def row_of(
+    group: Group, cell: Cell, columns: dict[str, Any], facts: Mapping[str, Any], attempt: int
+) -> dict[str, Any]:
+    """What is stored of a cell: what determines it, where it was measured, what was measured, and how."""
+    how = {"attempt": attempt + 1, "timeout": group.settings.timeout, "repeat": group.settings.repeat}
+    extra = {**(columns.get("extra") or {}), **how}
+    return {
+        "kind": "compare",
+        **facts,
+        **cell.columns,
+        **columns,
+        "machine": facts["machine"],
+        "extra": extra,
+    }
 
 
 class GroupRunner:
@@ -166,14 +183,9 @@ class Run:
             raise errors[0]
 
     def _keep(self, group: Group, cell: Cell, columns: dict[str, Any], attempt: int) -> None:
-        extra = dict(columns.get("extra") or {}) | {"attempt": attempt + 1, "timeout": group.settings.timeout,
-                                                   "repeat": group.settings.repeat}  # fmt: skip
-        row = {**cell.columns, **self._facts, "kind": "compare", **columns, "extra": extra}
-        row["versions"] = cell.columns.get("versions") or self._facts.get("versions")
+        row = row_of(group, cell, columns, self._facts, attempt)
         with self._lock:
-            quieter = attempt == 0 or self._is_quieter(row)
-            if quieter:
-                self._store.put(row)
+            self._store.put(row if attempt == 0 else self._quieter(row))
             if row.get("loaded"):
                 self._loaded.setdefault(group.label, set()).add(cell.name)
             if attempt == 0:
@@ -183,9 +195,9 @@ class Run:
             if self._listener is not None:
                 self._listener(group, cell, row)
 
-    def _is_quieter(self, row: dict[str, Any]) -> bool:
-        """Of two timings of one cell the one taken under less load is kept."""
+    def _quieter(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Of two timings of one cell the one taken under less load, told to be the last attempt."""
         old = self._store.get(key_of(row))
-        if old is None or old["load"] is None or row.get("load") is None:
-            return True
-        return float(row["load"]) <= float(old["load"])
+        if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
+            return row
+        return {**old, "extra": {**json.loads(old["extra"] or "{}"), "attempt": row["extra"]["attempt"]}}

@@ -1,4 +1,4 @@
-"""A suite says what is measured: a TOML file of problems, tolerances and limits; three come with the package."""
+"""A suite says what is measured: a TOML file of problems, tolerances and limits; three come along."""
 
 from __future__ import annotations
 
@@ -92,11 +92,15 @@ def expand(problem: Any, where: str) -> list[Entry]:
     if not isinstance(problem, dict) or "family" not in problem:
         raise GfyValueError(f"{where}: each of [[problems]] needs a `family`, got {problem!r}.")
     given = dict(problem)
-    family = str(given.pop("family"))
+    names = given.pop("family")
     axes = {}
     for name in AXES:
         if name in given:
             value = given.pop(name)
             axes[name] = value if isinstance(value, list) else [value]
     sizes = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
-    return [Entry(family, dict(zip(sizes, combo, strict=True)), axes) for combo in product(*sizes.values())]
+    return [
+        Entry(str(family), dict(zip(sizes, combo, strict=True)), axes)
+        for family in (names if isinstance(names, list) else [names])
+        for combo in product(*sizes.values())
+    ]

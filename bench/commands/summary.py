@@ -1,4 +1,4 @@
-"""What is printed at the end of a run: the fastest certified choice on every problem, and where the report is."""
+"""What is printed at the end of a run: the fastest certified choice on every problem, and the report."""
 
 from __future__ import annotations
 

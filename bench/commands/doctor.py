@@ -1,0 +1,103 @@
+"""`gfy doctor`: is everything here, and if not, which command brings it?"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import typer
+
+# library -> (what it is for, the optional group of pyproject that brings it)
+OPTIONAL = {
+    "jax": ("the JAX backend", "jax"),
+    "torch": ("the torch backend", "torch"),
+    "cvxpy": ("the independent reference", "reference"),
+    "jaxopt": ("a peer to measure", "peers"),
+    "scipy": ("a peer to measure", "peers"),
+    "optax": ("training", "train"),
+    "river": ("the yeast data, offline", "data"),
+    "sklearn": ("metrics and splits", "data"),
+    "pooch": ("fetching datasets", "data"),
+    "distributed": ("--scheduler", "cluster"),
+    "matplotlib": ("the report", "report"),
+    "jinja2": ("the report", "report"),
+    "itables": ("the report's table", "report"),
+    "pyarrow": ("Parquet exports", "bench"),
+    "pytest": ("the tests", "test"),
+    "gymnasium": ("imitation learning", "imitation"),
+}
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+def missing() -> list[tuple[str, str, str]]:
+    """(library, what it is for, the command that installs it) for each that is absent."""
+    return [
+        (name, purpose, f"python -m pip install -c constraints.txt -e '.[{group}]'")
+        for name, (purpose, group) in OPTIONAL.items()
+        if find_spec(name) is None
+    ]
+
+
+def doctor() -> None:
+    """Show versions, devices, threads and load, and what is missing with the command that installs it.
+
+    Exits 1 when neither backend is installed.
+
+    Example:
+
+        gfy doctor
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from bench import environment
+
+    console = Console()
+    table = Table("what", "value", title="This machine")
+    info = environment.machine_info()
+    commit, dirty = environment.git()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    for name, value in (
+        ("machine", environment.machine()),
+        ("processor", f"{info['cpu']}, {info['cores']} cores, {info['memory_gib']} GiB"),
+        ("graphics", ", ".join(info["gpus"]) or "none found"),
+        ("frequency scaling", info["scaling"] or "not told by the system"),
+        ("load now", f"{load:.2f}" + (" (timings would be flagged)" if load > environment.cores() else "")),
+        (
+            "threads set",
+            " ".join(f"{n}={x}" for n, x in info["threads"].items()) or "nothing: the libraries choose",
+        ),
+        ("commit", "not a checkout" if commit is None else commit[:12] + (" with changes" if dirty else "")),
+    ):
+        table.add_row(name, value)
+    for pool in threads():
+        table.add_row("BLAS / OpenMP", pool)
+    console.print(table)
+    table = Table("library", "version", "for", title="Libraries")
+    for name, (purpose, _) in OPTIONAL.items():
+        found = environment.version(DISTRIBUTIONS.get(name, name))
+        table.add_row(name, found or "-", purpose)
+    console.print(table)
+    absent = missing()
+    for name, purpose, command in absent:
+        console.print(
+            f"Missing: {name} ({purpose}). Install it with: {command}", markup=False, soft_wrap=True
+        )
+    if not absent:
+        console.print("Nothing is missing.")
+    if find_spec("jax") is None and find_spec("torch") is None:
+        typer.echo("Neither backend is installed: nothing can be solved.", err=True)
+        raise typer.Exit(1)
+
+
+def threads() -> list[str]:
+    """The thread pools of the numerical libraries, where threadpoolctl is there to ask."""
+    if find_spec("threadpoolctl") is None:
+        return []
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    np.ones((2, 2)) @ np.ones((2, 2))  # wakes BLAS up
+    return [
+        f"{p['internal_api']} {p.get('version') or ''}: {p['num_threads']} threads" for p in threadpool_info()
+    ]

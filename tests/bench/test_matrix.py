@@ -1,0 +1,121 @@
+"""The matrix: every combination is a cell or is left out with a reason; wrong names get the nearest ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import registry
+from bench.matrix import plan, reasons
+from bench.names import resolve
+from bench.suite import expand, from_dict, read, suites
+from gfy.errors import GfyValueError
+
+TOYS = str(Path(__file__).parent / "toy_solvers.py")
+ONE = {"solvers": [f"{TOYS}:Ascent"], "backends": ["torch"], "tolerances": [1e-3, 1e-6, 1e-9]}
+
+
+def test_all_but_the_envelope_are_measured_at_the_last_tolerance() -> None:
+    asked = {**ONE, "gradients": ["envelope", "implicit"], "problems": [{"family": "pairwise-gini", "k": 5}]}
+    cells = [(c.columns["gradient"], c.columns["tol"]) for c in plan(from_dict(asked)).cells]
+    assert cells == [("envelope", 1e-3), ("envelope", 1e-6), ("envelope", 1e-9), ("implicit", 1e-9)]
+    assert len(plan(from_dict({**asked, "full_ladder": True})).cells) == 6
+
+
+def test_lists_of_sizes_become_problems() -> None:
+    entries = expand({"family": "f", "k": [1, 2], "rank": [3, 4], "batch": 5, "dtypes": "float32"}, "here")
+    assert [e.params for e in entries] == [
+        {"k": 1, "rank": 3, "batch": 5}, {"k": 1, "rank": 4, "batch": 5},
+        {"k": 2, "rank": 3, "batch": 5}, {"k": 2, "rank": 4, "batch": 5},
+    ]  # fmt: skip
+    assert all(e.axes == {"dtypes": ["float32"]} for e in entries)
+
+
+def test_what_is_left_out_has_its_reason() -> None:
+    asked = {**ONE, "problems": [{"family": "metric-norm"}, {"family": "pairwise-gini", "k": 5}]}
+    found = plan(from_dict(asked))
+    assert [r[-1] for r in reasons(found)] == ["it needs a smooth energy"]
+    assert {c.columns["family"] for c in found.cells} == {"pairwise-gini"}
+    cuda = plan(from_dict({**asked, "devices": ["cuda"]}))
+    if not cuda.cells:
+        assert all("no CUDA device" in reason for *_, reason in reasons(cuda))
+
+
+def test_cells_differ_by_what_determines_them_and_names_are_stable() -> None:
+    asked = {**ONE, "problems": [{"family": "pairwise-gini", "k": [5, 6]}]}
+    first, second = plan(from_dict(asked)), plan(from_dict(asked))
+    names = [c.name for c in first.cells]
+    assert len(set(names)) == len(names) == 6
+    assert names == [c.name for c in second.cells]
+    assert first.cells[0].key("m1") != first.cells[0].key("m2")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"problem": []}, "Did you mean problems"),
+        ({"repeat": "many"}, "repeat must be a int"),
+        ({"problems": [{"k": 3}]}, "needs a `family`"),
+        ({"problems": [{"family": "pairwise-ginny"}]}, "Did you mean pairwise-gini"),
+        ({"problems": [{"family": "pairwise-gini", "rnak": 3}]}, "Did you mean rank"),
+        ({"gradients": ["enevlope"], "problems": [{"family": "pairwise-gini"}]}, "Did you mean envelope"),
+        ({"backends": ["touch"], "problems": [{"family": "pairwise-gini"}]}, "Did you mean torch"),
+        ({"solvers": ["nowhere.py:X"], "problems": [{"family": "pairwise-gini"}]}, "no file"),
+        ({"solvers": [f"{TOYS}:Ascnet"], "problems": [{"family": "pairwise-gini"}]}, "Did you mean Ascent"),
+        ({"solvers": [f"{TOYS}:Ascent(speed=1)"], "problems": [{"family": "pairwise-gini"}]}, "speed"),
+        (
+            {"solvers": [f"{TOYS}:Ascent(1+)"], "problems": [{"family": "pairwise-gini"}]},
+            "is not of the form",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(content: dict, words: str) -> None:
+    with pytest.raises(GfyValueError, match=words):
+        plan(from_dict({**ONE, **content}))
+
+
+def test_a_suite_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(GfyValueError, match="Did you mean smoke"):
+        read("smok")
+    with pytest.raises(GfyValueError, match="no suite file"):
+        read(str(tmp_path / "absent.toml"))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("repeat = = 3")
+    with pytest.raises(GfyValueError, match="could not be read"):
+        read(str(broken))
+
+
+def test_names_are_found_as_people_type_them() -> None:
+    assert resolve("dual_newton", ["DualNewton"], "solver") == "DualNewton"
+    assert registry.parse('F(variant="away", n=2)') == ("F", {"variant": "away", "n": 2})
+
+
+@pytest.mark.parametrize("name", sorted(registry.families()))
+def test_every_family_is_seeded_and_its_targets_are_in_the_set(name: str) -> None:
+    family = registry.families()[name]
+    if name.startswith("yeast"):
+        pytest.importorskip("river")
+    small = {n: x for n, x in {"k": 9, "batch": 3, "steps": 20}.items() if n in family.defaults}
+    if "k" in small and name.startswith(("yeast", "maxout", "logsumexp")):
+        del small["k"]
+    one, two, other = (
+        family.make(np.random.default_rng(s), **{**family.defaults, **small}) for s in (1, 1, 2)
+    )
+    assert one.batch == 3
+    leaves = [np.asarray(x) for x in one.inputs[0]]
+    assert all(np.array_equal(a, b) for a, b in zip(leaves, two.inputs[0], strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(leaves, other.inputs[0], strict=True))
+    assert all(leaf.dtype == np.float64 for leaf in leaves)
+    assert (one.problem.domain.violation(one.targets) <= 1e-9).all()
+    assert one.problem.value(one.inputs[0], one.targets).shape == (3,)
+
+
+@pytest.mark.parametrize("name", suites())
+def test_the_suites_that_come_with_the_package_can_be_planned(name: str) -> None:
+    suite = read(name)
+    assert suite.description
+    for entry in suite.problems:
+        family = registry.make_family(entry.family)
+        assert set(entry.params) <= set(family.defaults)

@@ -1,0 +1,133 @@
+"""Real measurements of small problems: every column is filled; misbehaviour costs its own row only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench import environment
+from bench.matrix import plan
+from bench.records import Store
+from bench.runner import Run
+from bench.session import remaining
+from bench.suite import Suite, from_dict
+
+TOYS = str(Path(__file__).parent / "toy_solvers.py")
+
+
+def toys(*names: str) -> list[str]:
+    return [f"{TOYS}:{name}" for name in names]
+
+
+def suite(**changes: object) -> Suite:
+    base: dict[str, object] = {
+        "solvers": toys("Ascent"), "backends": ["torch"], "tolerances": [1e-3, 1e-9], "repeat": 3,
+        "timeout": 60.0, "budget": 0.2, "max_steps": 3000,
+        "problems": [{"family": "pairwise-gini", "k": 6, "batch": 3}],
+    }  # fmt: skip
+    return from_dict(base | changes)
+
+
+def measured(asked: Suite, path: Path, memory: int | None = None) -> pd.DataFrame:
+    facts = environment.row_facts()
+    with Store(path) as store:
+        Run(store, facts)(remaining(plan(asked, memory), store, facts["machine"]), 0)
+        return store.frame()
+
+
+def test_a_row_is_complete(tmp_path: Path, backend: str) -> None:
+    asked = suite(
+        backends=[backend], gradients=["envelope", "implicit", "unrolled(steps=400)"], break_even=True
+    )
+    frame = measured(asked, tmp_path / "r.sqlite")
+    assert sorted(frame.gradient) == ["envelope", "envelope", "implicit", "unrolled"]
+    assert set(frame.status) == {"ok"}
+    tight = frame[(frame.tol == 1e-9)].set_index("gradient")
+    assert (tight.gap_rel < 1e-8).all()
+    assert (tight.residual < 1e-6).all()
+    assert (tight.feasibility == 0).all()
+    assert (frame.steady_s > 0).all()
+    assert (frame.backward_s > 0).all()
+    assert (frame.first_s > 0).all()
+    assert (frame.steady_median_s >= frame.steady_s).all()
+    assert (frame.repeats == 3).all()
+    assert frame.samples.map(json.loads).map(len).tolist() == [3, 3, 3, 3]
+    assert frame.k.unique().tolist() == [6]
+    assert frame.energy.unique().tolist() == ["Pairwise"]
+    assert frame.machine.unique().tolist() == [environment.machine()]
+    assert json.loads(frame.versions[0])["python"] == environment.versions()["python"]
+    loose = frame[frame.tol == 1e-3].iloc[0]
+    assert loose.gap_rel > tight.gap_rel["envelope"]
+    assert loose.steps < tight.steps["envelope"]
+    if backend == "jax":
+        assert (frame.compile_s > 0).all()
+        assert (frame.trace_s > 0).all()
+        assert (frame.temp_bytes >= 0).all()
+        assert (frame.break_even > 0).all()
+        assert all(json.loads(e)["one_program_for_all_tolerances"] for e in frame.extra)
+    else:
+        assert frame.compile_s.isna().all()
+
+
+def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    frame = measured(suite(backends=["jax"], solvers=toys("Fixed")), tmp_path / "r.sqlite")
+    assert set(frame.status) == {"ok"}
+    assert not any(json.loads(e)["one_program_for_all_tolerances"] for e in frame.extra)
+    assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
+
+
+def test_misbehaving_solvers_are_one_row_each(tmp_path: Path) -> None:
+    names = ("Segfault", "Forever", "NotANumber", "Hoarder", "Noisy", "Raises", "Liar", "Ascent")
+    asked = suite(solvers=toys(*names), tolerances=[1e-6], timeout=10.0)
+    frame = measured(asked, tmp_path / "r.sqlite", memory=2**30).set_index("solver")
+    assert sorted(frame.index) == sorted(names)
+    expected = {
+        "Segfault": ("crashed", "SIGSEGV"), "Forever": ("timeout", "10 s"),
+        "NotANumber": ("not finite", "NaN"),
+        "Hoarder": ("crashed", "memory"), "Raises": ("crashed", "one over nothing"),
+        "Liar": ("not converged", "it says it converged, but"), "Noisy": ("ok", ""), "Ascent": ("ok", ""),
+    }  # fmt: skip
+    for name, (status, words) in expected.items():
+        assert frame.status[name] == status, frame.reason[name]
+        assert words.lower() in (frame.reason[name] or "").lower()
+
+
+def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
+    asked = suite(tolerances=[1e-3])
+    facts = environment.row_facts()
+    with Store(tmp_path / "r.sqlite") as store:
+        todo = remaining(plan(asked), store, facts["machine"])
+        Run(store, facts)(todo, 1)
+        assert remaining(plan(asked), store, facts["machine"]) == []
+        assert remaining(plan(suite(tolerances=[1e-3], repeat=9)), store, facts["machine"]) != []
+        assert remaining(plan(suite(tolerances=[1e-4])), store, facts["machine"]) != []
+        assert remaining(plan(suite(tolerances=[1e-3], seed=1)), store, facts["machine"]) != []
+
+
+def test_warm_starts_save_steps(tmp_path: Path) -> None:
+    pytest.importorskip("river")
+    sized = {"batch": 8, "steps": 60, "length": 3}
+    asked = suite(problems=[{"family": f, **sized} for f in ("yeast-cold", "yeast-warm")], tolerances=[1e-6])
+    frame = measured(asked, tmp_path / "r.sqlite").set_index("family")
+    assert set(frame.status) == {"ok"}
+    assert frame.steps["yeast-warm"] < frame.steps["yeast-cold"]
+
+
+def test_a_problem_of_ones_own(tmp_path: Path) -> None:
+    asked = suite(problems=[{"family": f"{TOYS}:OwnProblem", "k": 5}], tolerances=[1e-6])
+    frame = measured(asked, tmp_path / "r.sqlite")
+    assert frame.family.tolist() == ["own-problem"]
+    assert frame.status.tolist() == ["ok"]
+    assert frame.k.tolist() == [5]
+
+
+def test_float32_is_judged_in_float64(tmp_path: Path, backend: str) -> None:
+    asked = suite(backends=[backend], dtypes=["float32", "float64"], tolerances=[1e-6])
+    frame = measured(asked, tmp_path / "r.sqlite").set_index("dtype")
+    assert frame.gap["float32"] != frame.gap["float64"]
+    assert np.isclose(frame.value["float32"], frame.value["float64"], rtol=1e-5)

@@ -1,0 +1,146 @@
+"""Small solvers, named by file in the tests: one that works, and one for each way of not working."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import gfy
+from gfy.backend import backend_of
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Projected gradient with a step that suits the small problems of the tests."""
+
+    step_size: float = 0.05
+    name: str = "Ascent"
+
+    def unsupported(self, problem: Any) -> str | None:
+        return None if problem.energy.smooth else "it needs a smooth energy"
+
+    def init(self, problem: Any, v: Any, p0: Any) -> Any:
+        p = problem.initial_point(v, p0)
+        zero = p[..., 0] * 0
+        return gfy.Solution(p, zero + 1e9, zero, zero > 0)
+
+    def step(self, problem: Any, v: Any, state: Any) -> Any:
+        p = problem.domain.project(state.p + self.step_size * problem.grad(v, state.p))
+        moved = p - state.p
+        xp = backend_of(p).xp
+        return gfy.Solution(p, xp.sqrt((moved * moved).sum(-1)), state.steps + 1, state.converged)
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        backend = backend_of(v)
+        xp = backend.xp
+        final = backend.while_loop(
+            lambda s: xp.any(s.error > stop.tol) & (xp.max(s.steps) < stop.max_steps),
+            lambda s: self.step(problem, v, s),
+            self.init(problem, v, p0),
+        )
+        return final._replace(converged=final.error <= stop.tol)
+
+
+@dataclass(frozen=True)
+class Fixed(Ascent):
+    """The Ascent with a tolerance that must be known while the program is staged."""
+
+    name: str = "Fixed"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        return super().solve(problem, v, p0, gfy.Stop(float(stop.tol), stop.max_steps))
+
+
+@dataclass(frozen=True)
+class Broken(Ascent):
+    """What every bad solver below shares: it begins as if it would work."""
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        self.misbehave()
+        return self.init(problem, v, p0)._replace(converged=self.init(problem, v, p0).steps == 0)
+
+    def misbehave(self) -> None:
+        """Nothing, here."""
+
+
+@dataclass(frozen=True)
+class Liar(Broken):
+    """Returns the point it started from and says it converged."""
+
+    name: str = "Liar"
+
+
+@dataclass(frozen=True)
+class NotANumber(Broken):
+    name: str = "NotANumber"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        solution = super().solve(problem, v, p0, stop)
+        return solution._replace(p=solution.p * float("nan"))
+
+
+@dataclass(frozen=True)
+class Segfault(Broken):
+    name: str = "Segfault"
+
+    def misbehave(self) -> None:
+        ctypes.string_at(0)
+
+
+@dataclass(frozen=True)
+class Forever(Broken):
+    name: str = "Forever"
+
+    def misbehave(self) -> None:
+        while True:
+            time.sleep(60)
+
+
+@dataclass(frozen=True)
+class Hoarder(Broken):
+    name: str = "Hoarder"
+
+    def misbehave(self) -> None:
+        hoard = []
+        while True:
+            hoard.append(bytearray(b"x" * 2**26))
+
+
+@dataclass(frozen=True)
+class Noisy(Ascent):
+    name: str = "Noisy"
+
+    def unsupported(self, problem: Any) -> str | None:
+        return None
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        os.write(1, os.urandom(100_000))
+        os.write(2, os.urandom(100_000))
+        print("\x1b[2J\x00 nonsense", file=sys.stderr)
+        return super().solve(problem, v, p0, stop)
+
+
+@dataclass(frozen=True)
+class Raises(Broken):
+    name: str = "Raises"
+
+    def misbehave(self) -> None:
+        raise ZeroDivisionError("one over nothing")
+
+
+class OwnProblem:
+    """A problem of a user's own: any class with a name, defaults and make."""
+
+    name = "own-problem"
+    defaults = {"k": 4, "batch": 3}
+
+    def make(self, rng: Any, k: int, batch: int) -> Any:
+        from bench.problems import Instance
+
+        problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        v = gfy.Bilinear.Input(rng.normal(size=(batch, k)))
+        return Instance(problem, (v,), (rng.normal(size=(batch, k)) > 0).astype(float))
