@@ -41,7 +41,9 @@ def _rival(order: list[Standing]) -> Change:
         return Change("Nothing else certified here, so there is no rival to compare with.")
     ratio = second.time / order[0].time
     if second.overlaps(order[0]):
-        text = f"{second.choice.label()} ({ratio:.2f} x the time) ties: repeats on an idle machine could decide."
+        text = (
+            f"{second.choice.label()} ({ratio:.2f} x the time) ties: repeats on an idle machine could decide."
+        )
     elif second.solved < second.total:
         text = (
             f"{second.choice.label()} is next, but certified only {second.solved} of {second.total} problems."
@@ -64,7 +66,9 @@ def _other_solver(order: list[Standing]) -> Change | None:
 
 
 def _tolerances(winner: Standing, ladder: Mapping[float, pd.DataFrame], tol: float) -> list[Change]:
-    looser, tighter, same = [], [], []
+    looser: list[tuple[float, list[Standing]]] = []
+    tighter: list[tuple[float, list[Standing]]] = []
+    same: list[float] = []
     for t, best in sorted(ladder.items()):
         order = standings(grid(best))
         if not order:
@@ -134,7 +138,9 @@ def _few_calls(order: list[Standing], best: pd.DataFrame) -> Change | None:
     number, other = max(calls, key=lambda c: c[0])
     if number < 2:
         return None
-    text = f"For fewer than {number:,.0f} calls {other.choice.label()} is sooner done: it has less to compile."
+    text = (
+        f"For fewer than {number:,.0f} calls {other.choice.label()} is sooner done: it has less to compile."
+    )
     return Change(text, other.rows)
 
 

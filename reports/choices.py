@@ -1,7 +1,8 @@
 """Which rows count as an answer: certified at a tolerance, for a need, at their smallest time.
 
-A *choice* is what a user can pick (solver, gradient mode, backend, device, dtype). On one problem it has rows at
-several tolerances of its own; the one that counts is the fastest whose certified gap meets the asked tolerance.
+A *choice* is what a user can pick (solver, gradient mode, backend, device, dtype). On one problem it has
+rows at several tolerances of its own; the one that counts is the fastest whose certified gap meets the asked
+tolerance.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ class Report:
     places: list[Place]
     rules: list[str]
     limitations: list[str]
+    title: str = "What to use, and how sure"
+    said: str = ""  # takes the place of the headline where it is not about verdicts
 
     @property
     def tables(self) -> list[Table]:
@@ -70,18 +72,23 @@ class Report:
     @property
     def headline(self) -> str:
         """The report in one sentence."""
+        if self.said:
+            return self.said
         frame = self.rows.compared
         if frame.empty:
             return "These results hold no measured rows yet: `gfy compare` makes some."
         answered = [v for v in self.verdicts if v.winner is not None]
         if not answered:
-            return f"None of the {len(frame):,} rows is certified at {self.tol:.0e}: there is nothing to recommend."
+            return (
+                f"None of the {len(frame):,} rows is certified at {self.tol:.0e}: nothing can be recommended."
+            )
         families = len({v.family for v in self.verdicts})
         ties = sum(bool(v.ties) for v in answered)
         return (
             f"{len(frame):,} rows, {families} problem families, {frame['solver'].nunique()} solvers, "
             f"{frame['group'].nunique()} machine{'s' if frame['group'].nunique() > 1 else ''}: "
-            f"{len(answered)} of {len(self.verdicts)} questions answered at {self.tol:.0e}, {ties} of them by a tie."
+            f"{len(answered)} of {len(self.verdicts)} questions answered at {self.tol:.0e}, {ties} of "
+            "them by a tie."
         )
 
 

@@ -1,4 +1,4 @@
-"""The paper's experiments beside its numbers: multilabel tables and the imitation figure, from their CSV files."""
+"""The paper's experiments beside its numbers: multilabel tables and imitation, from their CSV files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def multilabel_tables(data: pd.DataFrame) -> list[Table]:
         top = part.groupby("dataset")["accuracy"].max()
         cells = []
         for label, lines in part.groupby(model, sort=False):
-            cells.append([Cell(str(label)), *(_accuracy(lines[lines["dataset"] == d], top[d]) for d in datasets)])
+            cells.append(
+                [Cell(str(label)), *(_accuracy(lines[lines["dataset"] == d], top[d]) for d in datasets)]
+            )
         title = TITLES.get(str(name), f"Multilabel accuracy (%), {name}")
         note = "mean and standard deviation over seeds; the paper's figure in brackets"
         columns = ["energy, loss, gradient", *datasets]
@@ -80,7 +82,12 @@ def _accuracy(line: pd.DataFrame, top: float) -> Cell:
     row = line.iloc[0]
     text = f"{row['accuracy']:.2f}" + (f" ± {row['sd']:.2f}" if pd.notna(row["sd"]) else "")
     text += f" ({row['paper']:.2f})" if pd.notna(row["paper"]) else ""
-    return Cell(text, bool(row["accuracy"] == top), rows=(f"multilabel-{line.index[0]}",), value=float(row["accuracy"]))
+    return Cell(
+        text,
+        bool(row["accuracy"] == top),
+        rows=(f"multilabel-{line.index[0]}",),
+        value=float(row["accuracy"]),
+    )
 
 
 def imitation_table(data: pd.DataFrame) -> Table | None:

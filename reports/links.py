@@ -1,4 +1,4 @@
-"""Which rows a page speaks of: every number names the rows that made it, several at once as a numbered set."""
+"""Which rows a page speaks of: each number names the rows that made it, several as a numbered set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """From result files to one tidy frame: checked, typed, and with machines and library versions kept apart.
 
-A file may be a store (`results.sqlite`), or a CSV or Parquet export of one. What a file lacks is either filled
-with "not measured" and said in `Rows.notes`, or, where a report makes no sense without it, refused in a sentence.
+A file may be a store (`results.sqlite`), or a CSV or Parquet export of one. What a file lacks is either
+filled with "not measured" and said in `Rows.notes`, or, where a report makes no sense without it, refused
+in a sentence.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def tidy(frame: pd.DataFrame) -> Rows:
     frame = _typed(frame)
     notes += _schema_notes(frame)
     before = len(frame)
-    frame = frame.sort_values("created", kind="stable", na_position="first").drop_duplicates("key", keep="last")
+    frame = frame.sort_values("created", kind="stable", na_position="first").drop_duplicates(
+        "key", keep="last"
+    )
     if len(frame) < before:
         notes.append(f"{before - len(frame)} rows occur twice; the newest of each is kept.")
     frame = _labelled(frame.reset_index(drop=True))
@@ -125,7 +128,9 @@ def _schema_notes(frame: pd.DataFrame) -> list[str]:
             "update gfy-suite."
         )
     if older:
-        return [f"{older} rows have an older schema than {SCHEMA}: columns they lack are shown as not measured."]
+        return [
+            f"{older} rows have an older schema than {SCHEMA}: columns they lack are shown as not measured."
+        ]
     return []
 
 
@@ -213,7 +218,7 @@ def _instances(frame: pd.DataFrame) -> pd.Series:
 
 
 def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
-    """The upper end of a time's interval: median plus half the interquartile range; 10% where none is known."""
+    """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
     low, median = frame[f"{prefix}_s"], frame[f"{prefix}_median_s"]
     spread = frame["steady_spread_s"] / 2.0
     if prefix == "backward":  # the spread is stored for the forward pass: scale it to the longer time
@@ -233,5 +238,7 @@ def _mixing_notes(frame: pd.DataFrame) -> list[str]:
         )
     commits = frame["git_commit"].dropna().unique()
     if len(commits) > 1:
-        notes.append(f"The rows were made at {len(commits)} commits: {', '.join(c[:10] for c in commits[:5])}.")
+        notes.append(
+            f"The rows were made at {len(commits)} commits: {', '.join(c[:10] for c in commits[:5])}."
+        )
     return notes

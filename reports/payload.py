@@ -1,4 +1,4 @@
-"""The rows as the page holds them: columns of codes or numbers, few bytes a row, read by the page's own script."""
+"""The rows as the page holds them: columns of codes or numbers, few bytes a row, for its own script."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .links import Links
 
 ROW_LIMIT = 20_000  # a phone scrolls, sorts and filters this many without trouble
 MAIN = (
-    "status", "family", "k", "batch", "rank", "solver", "gradient", "backend", "device", "dtype", "tol", "gap_rel",
-    "steady_s", "backward_s", "steps", "grad_error", "compile_s", "machine",
+    "family", "k", "solver", "gradient", "backend", "dtype", "tol", "gap_rel", "steady_s", "backward_s",
+    "status",    "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
 HIDDEN = {"samples"}  # long; it is in the CSV file
 
@@ -44,7 +44,9 @@ def payload(frame: pd.DataFrame, links: Links) -> str:
     columns = {name: _column(frame[name]) for name in ["id", *names]}
     sets = [[where[r] for r in rows if r in where] for rows in links.sets]
     content = {"n": len(frame), "main": [c for c in MAIN if c in names], "columns": columns, "sets": sets}
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
+        "<", "\\u003c"
+    )
 
 
 def _column(values: pd.Series) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from .numbers import seconds
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run", "--no-pdf-header-footer",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update",    "--disable-sync", "--no-first-run", "--no-pdf-header-footer",
 )  # fmt: skip
 
 
@@ -51,7 +51,13 @@ def _draw(report: Report, out: Path) -> None:
             tie = f", tie with {v.ties[0].choice.label()}" if v.ties else ""
             answer = f"{v.winner.choice.label()}, {seconds(v.winner.time)}{tie}"
         lines.append(f"{v.group} | {v.need} | {v.family} ({v.device}): {answer}")
-    lines += ["", "Known limitations", *report.limitations, "", "Drawn with matplotlib (Chromium was not found)."]
+    lines += [
+        "",
+        "Known limitations",
+        *report.limitations,
+        "",
+        "Drawn with matplotlib (Chromium was not found).",
+    ]
     with PdfPages(out) as pages:
         for start in range(0, len(lines), 60):
             sheet = Figure(figsize=(8.27, 11.69))

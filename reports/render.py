@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +31,34 @@ def build_report(
     """
     wrong = [f for f in formats if f not in FORMATS]
     if wrong or not formats:
-        raise RecordsError(f"format is {', '.join(wrong) or 'empty'}; it must be one of {', '.join(FORMATS)}.")
+        raise RecordsError(
+            f"format is {', '.join(wrong) or 'empty'}; it must be one of {', '.join(FORMATS)}."
+        )
     out = Path(out)
     try:
-        (out / "tables").mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordsError(f"{out} cannot be written ({error}): choose another folder with --out.") from error
     report = gather(results, out / "figures", tol)
+    return write_formats(report, out, formats, FORMATS)
+
+
+def write_formats(report: Report, out: Path, formats: Sequence[str], names: Mapping[str, str]) -> Path:
+    """Write the gathered report under the given file names; returns the file of the first format."""
+    (out / "tables").mkdir(parents=True, exist_ok=True)
     _write_tables(report, out)
     for name in dict.fromkeys(["html", *formats] if "pdf" in formats else formats):
         if name == "html":
-            (out / FORMATS[name]).write_text(page(report), encoding="utf-8")
+            (out / names[name]).write_text(page(report), encoding="utf-8")
         elif name == "md":
-            (out / FORMATS[name]).write_text(_fill("report.md.j2", report, md=True), encoding="utf-8")
+            (out / names[name]).write_text(_fill("report.md.j2", report, md=True), encoding="utf-8")
         elif name == "latex":
-            (out / FORMATS[name]).write_text(_fill("report.tex.j2", report, md=False), encoding="utf-8")
+            (out / names[name]).write_text(_fill("report.tex.j2", report, md=False), encoding="utf-8")
         else:
             from .pdf import write_pdf
 
-            write_pdf(report, out / FORMATS["html"], out / FORMATS["pdf"])
-    return out / FORMATS[formats[0]]
+            write_pdf(report, out / names["html"], out / names["pdf"])
+    return out / names[formats[0]]
 
 
 def _write_tables(report: Report, out: Path) -> None:
@@ -79,6 +88,13 @@ def _context(report: Report) -> dict[str, Any]:
     return {"report": report, "seconds": seconds, "small": small, "need_titles": NEED_TITLES}
 
 
+def _code(text: str) -> Any:
+    """Escaped text in which what stands between backquotes is set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
 def _safe(text: str) -> Any:
     from markupsafe import Markup
 
@@ -89,10 +105,12 @@ def _environment() -> Any:
     """Everything that is put into the page is escaped, unless a template says otherwise about our own SVG."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
+    environment.filters["code"] = _code
+    return environment
 
 
 def _fill(template: str, report: Report, md: bool) -> str:
@@ -100,11 +118,12 @@ def _fill(template: str, report: Report, md: bool) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     marks = ("{{", "}}", "{%", "%}", "{#", "#}") if md else ("<<", ">>", "<%", "%>", "<#", "#>")
-    names = ("variable_start_string", "variable_end_string", "block_start_string", "block_end_string",
+    names: Any = ("variable_start_string", "variable_end_string", "block_start_string", "block_end_string",
              "comment_start_string", "comment_end_string")  # fmt: skip
+    delimiters: dict[str, Any] = dict(zip(names, marks, strict=True))
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=False, trim_blocks=True, lstrip_blocks=True,
-        undefined=StrictUndefined, **dict(zip(names, marks, strict=True)),
+        undefined=StrictUndefined, **delimiters,
     )  # fmt: skip
     environment.filters["e"] = escape_markdown if md else escape_latex
     environment.filters["table"] = markdown if md else latex

@@ -1,4 +1,4 @@
-"""What a reader must know to judge the numbers: machines, versions, settings, and what the report cannot say."""
+"""What a reader must know to judge the numbers: machines, versions, settings, and what they cannot say."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def places(frame: pd.DataFrame) -> list[Place]:
             machine |= {k: _text(v) for k, v in parsed(text).items()}
         for text in part["versions"].dropna().unique():
             versions |= {k: _text(v) for k, v in parsed(text).items() if v is not None}
-        out.append(Place(str(group), len(part), sorted(machine.items()), sorted(versions.items()), _measured(part)))
+        out.append(
+            Place(str(group), len(part), sorted(machine.items()), sorted(versions.items()), _measured(part))
+        )
     return out
 
 
@@ -52,16 +54,22 @@ def _measured(part: pd.DataFrame) -> list[tuple[str, str]]:
     dirty = int((part["git_dirty"] == 1).sum())
     tols = sorted(part["tol"].dropna().unique(), reverse=True)
     created = part["created"].dropna()
+    span = f"{_when(created.min())} to {_when(created.max())}" if len(created) else ""
+    changed = f" ({dirty:,} rows from a changed tree)" if dirty else ""
     facts = [
-        ("rows", f"{len(part):,}"), ("from", f"{created.min()} to {created.max()}" if len(created) else ""),
-        ("commit", ", ".join(commits[:5]) + (f" ({dirty:,} rows from a changed tree)" if dirty else "")),
+        ("rows", f"{len(part):,}"), ("from", span), ("commit", ", ".join(commits[:5]) + changed),
         ("backends", listed("backend")), ("devices", listed("device")), ("dtypes", listed("dtype")),
-        ("gradient modes", listed("gradient")), ("tolerances asked", ", ".join(f"{t:.0e}" for t in tols[:12])),
+        ("gradient modes", listed("gradient")),
+        ("tolerances asked", ", ".join(f"{t:.0e}" for t in tols[:12])),
         ("step limits", ", ".join(f"{int(s):,}" for s in sorted(part["max_steps"].dropna().unique())[:6])),
         ("repeats", _span(part["repeats"])), ("load", _span(part["load"])),
         ("problem seeds", ", ".join(str(int(s)) for s in sorted(part["seed"].dropna().unique())[:10])),
     ]  # fmt: skip
     return [(name, value) for name, value in facts if value]
+
+
+def _when(text: str) -> str:
+    return str(text)[:16].replace("T", " ")
 
 
 def _span(values: pd.Series) -> str:
@@ -75,17 +83,24 @@ def _span(values: pd.Series) -> str:
 def rules(tol: float) -> list[str]:
     """How the numbers of the page are made."""
     return [
-        f"A row counts as solved where its status is ok and its relative gap, certified in float64 outside the solver "
-        f"and outside the clock, is at most {tol:.0e}; where a gradient is asked, its relative error must be at most "
+        "A row counts as solved where its status is ok and its relative gap, certified in float64 "
+        "outside the solver "
+        f"and outside the clock, is at most {tol:.0e}; where a gradient is asked, its relative error "
+        "must be at most "
         f"{tol**0.5:.0e} (the square root: what such a gap leaves of distance).",
         "Of a choice's rows on one problem (several tolerances) the fastest solved one counts.",
-        "Times are steady ones: the minimum over repeats after compiling. Loss and gradient are timed together.",
-        f"Several problems are combined by shifted geometric means (shift {SHIFT * 1e6:.0f} µs); a problem not solved "
+        "Times are steady ones: the minimum over repeats after compiling. Loss and gradient are "
+        "timed together.",
+        f"Several problems are combined by shifted geometric means (shift {SHIFT * 1e6:.0f} µs); a "
+        "problem not solved "
         f"or not measured is charged {CHARGE:.0f} times the slowest solved time on it.",
-        "An interval runs from the minimum to the median plus half the interquartile range; with a single repeat 10% "
-        f"is assumed. Choices tie where intervals overlap or times differ by less than {100 * (PRACTICAL - 1):.0f}%.",
+        "An interval runs from the minimum to the median plus half the interquartile range; with a "
+        "single repeat 10% "
+        "is assumed. Choices tie where intervals overlap or times differ by less than "
+        f"{100 * (PRACTICAL - 1):.0f}%.",
         "Rank intervals are 95% bootstrap intervals over the problems (1000 draws, seed 0).",
-        "Machines, and sets of library versions, are never mixed: each has its own verdict, tables and figures.",
+        "Machines, and sets of library versions, are never mixed: each has its own verdict, tables "
+        "and figures.",
     ]
 
 
@@ -107,7 +122,9 @@ def limitations(rows: Rows, tol: float) -> list[str]:
         out.append("One machine only: orders of magnitude carry over to others, small ratios do not.")
     loaded = int((frame["loaded"] == 1).sum())
     if loaded:
-        out.append(f"{loaded:,} of {len(frame):,} rows were timed while the machine was busy; they are flagged.")
+        out.append(
+            f"{loaded:,} of {len(frame):,} rows were timed while the machine was busy; they are flagged."
+        )
     single = int(((frame["repeats"] < 2) & (frame["status"] == "ok")).sum())
     if single:
         out.append(f"{single:,} rows have one repeat: their spread is unknown.")

@@ -1,4 +1,4 @@
-"""How the choices stand on a set of problems: time with its interval, share certified, and who ties with whom.
+"""How the choices stand on a set of problems: time with its interval, share certified, and ties.
 
 An interval runs from the fastest repeat to the median plus half the interquartile range, both taken over the
 problems as shifted geometric means with failures charged. Two choices tie where their intervals overlap.

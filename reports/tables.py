@@ -1,7 +1,7 @@
 """Tables of choices: success rate, shifted geometric mean time, mean rank with a bootstrap interval.
 
-A `Cell` carries its text, whether it is best (bold) or ties with the best, and the rows that made it, so that the
-page can link every number, and Markdown and LaTeX can mark it.
+A `Cell` carries its text, whether it is best (bold) or ties with the best, and the rows that made it, so
+that the page can link every number, and Markdown and LaTeX can mark it.
 """
 
 from __future__ import annotations
@@ -47,17 +47,22 @@ class Table:
 
     def frame(self) -> pd.DataFrame:
         """All lines as text, with the ids of the rows behind each in a last column."""
-        lines = [[*(c.text for c in line), " ".join(dict.fromkeys(r for c in line for r in c.rows))] for line in self.cells]
+        lines = [
+            [*(c.text for c in line), " ".join(dict.fromkeys(r for c in line for r in c.rows))]
+            for line in self.cells
+        ]
         return pd.DataFrame(lines, columns=[*self.columns, "rows behind it"])
 
 
 def ranks(table: Grid) -> np.ndarray:
-    """Rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last ranks."""
+    """Rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last."""
     times = np.where(table.solved, table.time, np.inf)
     return pd.DataFrame(times).rank(axis=0, method="average").to_numpy()
 
 
-def rank_intervals(table: Grid, draws: int = DRAWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rank_intervals(
+    table: Grid, draws: int = DRAWS, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean rank over the problems and its 95% bootstrap interval (problems drawn again with replacement)."""
     per_problem = ranks(table)
     number = per_problem.shape[1]
@@ -72,7 +77,7 @@ def rank_intervals(table: Grid, draws: int = DRAWS, seed: int = 0) -> tuple[np.n
 
 
 def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table | None:
-    """Choices by shifted geometric mean; `best` as from `choices.best_rows`. None where nothing was certified."""
+    """Choices by shifted geometric mean; `best` as from `choices.best_rows`. None if nothing is certified."""
     table = grid(best)
     if not table.choices or not table.solved.any():
         return None
@@ -102,7 +107,9 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
         )
     columns = ["choice", "certified", "time (SGM)", "relative", "mean rank [95%]"]
     left = len(order) - limit
-    note = f"{len(table.instances)} problems" + (f"; {left} slower choices are in the CSV file" if left > 0 else "")
+    note = f"{len(table.instances)} problems" + (
+        f"; {left} slower choices are in the CSV file" if left > 0 else ""
+    )
     return Table(name, title, columns, cells, note, [False, True, True, True, True], limit)
 
 

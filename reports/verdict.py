@@ -1,4 +1,4 @@
-"""What to use, and how sure: for each problem family the winning choice, its rivals, and what would change it."""
+"""What to use, and how sure: for each problem family the winner, its rivals, and what would change it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def verdicts(
             group, family, device = place
             best = at[tol][place]
             order = standings(grid(best))
-            elsewhere = {d: b for (g, f, d), b in at[tol].items() if (g, f) == (group, family) and d != device}
+            elsewhere = {
+                d: b for (g, f, d), b in at[tol].items() if (g, f) == (group, family) and d != device
+            }
             ladder = {t: places[place] for t, places in at.items() if t != tol}
             out.append(
                 Verdict(

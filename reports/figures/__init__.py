@@ -1,1 +1,1 @@
-"""The figures of a report, one idea a file; each gives its picture, its words for those who cannot see it, its data."""
+"""The figures of a report, one idea a file: each gives a picture, the same in words, and its data."""

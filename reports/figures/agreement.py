@@ -1,4 +1,4 @@
-"""Do the gradient modes agree? Error against a reference gradient by mode, solver and backend, with theory's bound."""
+"""Do the gradient modes agree? Errors by mode, solver and backend against a reference, with its bound."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     base.legend_below(figure, handles)
     beyond = int(data["beyond_bound"].sum())
     caption = (
-        "Relative error against a float64 reference gradient at the tightest tolerance measured: the numbers on "
-        "the left are powers of ten (median over problems; darker is closer). On the right the median, its range "
+        "Relative error against a float64 reference gradient at the tightest tolerance measured: the "
+        "numbers on "
+        "the left are powers of ten (median over problems; darker is closer). On the right the "
+        "median, its range "
         f"over problems, and theory's bound from the certificate (|). {beyond or 'No'} row"
         f"{'' if beyond == 1 else 's'} lie{'s' if beyond == 1 else ''} beyond the bound."
     )
@@ -55,10 +57,14 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
         f"{close['median']:.0e} ({close['solver']}, {close['gradient']}, {close['backend']}) to "
         f"{worst['median']:.0e} ({worst['solver']}, {worst['gradient']}, {worst['backend']})."
     )
-    return base.Drawn("gradient-agreement", "Agreement of the gradient modes", caption, alt, figure, data, wide=True)
+    return base.Drawn(
+        "gradient-agreement", "Agreement of the gradient modes", caption, alt, figure, data, wide=True
+    )
 
 
-def _heat(figure: object, ax: object, data: pd.DataFrame, solvers: list[str], columns: list[tuple[str, str]]) -> None:
+def _heat(
+    figure: object, ax: object, data: pd.DataFrame, solvers: list[str], columns: list[tuple[str, str]]
+) -> None:
     table = np.full((len(solvers), len(columns)), np.nan)
     for line in data.itertuples():
         i, j = solvers.index(line.solver), columns.index((line.gradient, line.backend))

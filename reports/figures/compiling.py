@@ -16,7 +16,8 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
     grouped = rows.groupby(["solver", "backend"])
     data = grouped.agg(
         setup=("setup", "median"), steady=("steady_s", "median"), calls=("break_even", "median"),
-        calls_low=("break_even", lambda s: s.quantile(0.25)), calls_high=("break_even", lambda s: s.quantile(0.75)),
+        calls_low=("break_even", lambda s: s.quantile(0.25)),
+        calls_high=("break_even", lambda s: s.quantile(0.75)),
         rows=("id", "size"), id=("id", "first"),
     )  # fmt: skip
     return data.reset_index().sort_values("steady", kind="stable")
@@ -61,7 +62,8 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
     if data["calls"].notna().any():
         base.log_axes(right, "x")
     caption = (
-        "Left: the grey lines are how many steady calls a compilation costs. Right: stored break-even counts, "
+        "Left: the grey lines are how many steady calls a compilation costs. Right: stored "
+        "break-even counts, "
         "median and quartiles over the problems. Compile time is never part of a steady time."
     )
     heavy = data.loc[data["setup"].idxmax()]

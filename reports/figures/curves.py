@@ -1,4 +1,4 @@
-"""Certified gap against time and against steps: each solver's ladder of tolerances on one problem a family."""
+"""Certified gap against time and against steps: a ladder of tolerances on one problem a family."""
 
 from __future__ import annotations
 
@@ -23,13 +23,29 @@ def shown_problems(frame: pd.DataFrame, limit: int = base.PANEL_LIMIT) -> list[s
 
 
 def ladder(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The fastest row at each tolerance, in the widest dtype measured; steps below zero mean not iterative."""
-    rows = frame[frame["gap_rel"].notna() & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])]
+    """The fastest row at each tolerance in the widest dtype; steps below zero mean not iterative."""
+    rows = frame[
+        frame["gap_rel"].notna() & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])
+    ]
     wide = rows.groupby("instance")["dtype"].transform("max")  # "float64" > "float32" as text too
     rows = rows[rows["dtype"] == wide].sort_values("steady_s", kind="stable")
     rows = rows.drop_duplicates(["instance", "solver", "backend", "tol"])
-    columns = ["family", "instance", "k", "solver", "backend", "device", "dtype", "tol", column, "gap_rel", "id"]
-    return rows[columns].sort_values(["instance", "solver", "backend", "tol"], ascending=[True, True, True, False])
+    columns = [
+        "family",
+        "instance",
+        "k",
+        "solver",
+        "backend",
+        "device",
+        "dtype",
+        "tol",
+        column,
+        "gap_rel",
+        "id",
+    ]
+    return rows[columns].sort_values(
+        ["instance", "solver", "backend", "tol"], ascending=[True, True, True, False]
+    )
 
 
 def draw(frame: pd.DataFrame, palette: Palette, name: str) -> base.Drawn | None:
@@ -46,7 +62,9 @@ def draw(frame: pd.DataFrame, palette: Palette, name: str) -> base.Drawn | None:
             gap = line["gap_rel"].clip(lower=FLOOR)
             colour = palette.colour(str(solver))
             ax.plot(line[column], gap, color=colour, ls=dash(str(backend)), zorder=2)
-            points = ax.scatter(line[column], gap, s=20, color=colour, marker=palette.marker(str(solver)), zorder=3)
+            points = ax.scatter(
+                line[column], gap, s=20, color=colour, marker=palette.marker(str(solver)), zorder=3
+            )
             points.set_urls([base.link(i) for i in line["id"]])
         ax.set(title=wrapped(problem), xlabel=label)
         base.log_axes(ax)
@@ -54,9 +72,14 @@ def draw(frame: pd.DataFrame, palette: Palette, name: str) -> base.Drawn | None:
     shown = data[data["instance"].isin(problems)]
     base.legend_below(figure, base.solver_handles(palette, shown["solver"], shown["backend"]), 5)
     families = data["family"].nunique()
-    left = f" {families - len(problems)} further families are in the CSV file." if families > len(problems) else ""
+    left = (
+        f" {families - len(problems)} further families are in the CSV file."
+        if families > len(problems)
+        else ""
+    )
     caption = (
-        "Each point is one row: the solver was asked for that tolerance, the gap was certified in float64 outside "
+        "Each point is one row: the solver was asked for that tolerance, the gap was certified in "
+        "float64 outside "
         f"the clock. Down and to the left is better.{left}"
     )
     return base.Drawn(name, title, caption, _alt(data, column, title), figure, data, wide=True)
@@ -74,5 +97,7 @@ def _alt(data: pd.DataFrame, column: str, title: str) -> str:
     if not reached.empty:
         first = reached.loc[reached[column].idxmin()]
         unit = "s" if column == "steady_s" else "steps"
-        words.append(f"Soonest below 1e-6: {first['solver']} on {first['instance']}, {first[column]:.3g} {unit}.")
+        words.append(
+            f"Soonest below 1e-6: {first['solver']} on {first['instance']}, {first[column]:.3g} {unit}."
+        )
     return " ".join(words)

@@ -14,7 +14,15 @@ FILL = ("full", "none", "left", "top")
 def draw(verdicts: list[Verdict], palette: Palette) -> base.Drawn | None:
     """None unless one machine was measured on two devices or more."""
     lines = [
-        (v.family, v.device, v.need, v.winner.choice.solver, v.winner.choice.backend, v.winner.time, v.winner.high)
+        (
+            v.family,
+            v.device,
+            v.need,
+            v.winner.choice.solver,
+            v.winner.choice.backend,
+            v.winner.time,
+            v.winner.high,
+        )
         for v in verdicts
         if v.winner is not None and v.need == "solve"
     ]

@@ -1,4 +1,4 @@
-"""The paper's experiments as figures: accuracy beside the published one, return against trajectories, training."""
+"""The paper's experiments as figures: accuracy beside the published one, returns, training curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:
         handles["here (± sd over seeds)"] = ax.errorbar(
             part["accuracy"], y, xerr=part["sd"].fillna(0.0), fmt="o", color=BLUE, markersize=5, zorder=3
         )
-        handles["paper"] = ax.scatter(part["paper"], y, marker="D", s=44, facecolors="none", edgecolors=ORANGE, zorder=2)
+        handles["paper"] = ax.scatter(
+            part["paper"], y, marker="D", s=44, facecolors="none", edgecolors=ORANGE, zorder=2
+        )
         ax.set(title=dataset, xlabel="test accuracy (%)")
     axes[0].set_yticks(range(len(lines)), lines)
     base.legend_below(figure, handles)
@@ -35,7 +37,9 @@ def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:
     alt = f"Accuracy of {len(lines)} models on {len(datasets)} datasets beside the paper's"
     alt += f"; half of them lie within {apart.median():.2f} points of it." if len(both) else "."
     caption = "Filled: measured here. Open: the paper's published figure."
-    return base.Drawn("multilabel", "Multilabel accuracy beside the paper's", caption, alt, figure, data, wide=True)
+    return base.Drawn(
+        "multilabel", "Multilabel accuracy beside the paper's", caption, alt, figure, data, wide=True
+    )
 
 
 def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
@@ -52,14 +56,17 @@ def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
         ax.axhline(1.0, color=base.MUTED, lw=1.0, ls=":")
         ax.axhline(0.0, color=base.MUTED, lw=1.0, ls=":")
         for i, (model, setting) in enumerate(arms):
-            part = summary[(summary["task"] == task) & (summary["model"] == model) & (summary["setting"] == setting)]
+            part = summary[
+                (summary["task"] == task) & (summary["model"] == model) & (summary["setting"] == setting)
+            ]
             if part.empty:
                 continue
             colour = COLOURS[list(dict.fromkeys(summary["model"])).index(model)]
             solid = setting == arms[0][1]
             handles[f"{model}, {setting}"] = ax.errorbar(
-                part["trajectories"] * (1 + 0.03 * i), part["mean"], yerr=part["sd"].fillna(0.0), color=colour,
-                marker=MARKERS[i], ls="-" if solid else "--", markersize=5, elinewidth=1.0, capsize=2,
+                part["trajectories"] * (1 + 0.03 * i), part["mean"], yerr=part["sd"].fillna(0.0),
+                color=colour, marker=MARKERS[i], ls="-" if solid else "--", markersize=5, elinewidth=1.0,
+                capsize=2,
             )  # fmt: skip
         ax.set(title=task, xlabel="trajectories")
         sizes = sorted(data["trajectories"].unique())
@@ -69,7 +76,9 @@ def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
     axes[0].set_ylabel("normalised return")
     base.legend_below(figure, handles)
     best = summary.loc[summary["mean"].idxmax()]
-    caption = "Mean and standard deviation over seeds; the dotted lines are a random policy (0) and the expert (1)."
+    caption = (
+        "Mean and standard deviation over seeds; the dotted lines are a random policy (0) and the expert (1)."
+    )
     alt = (
         f"Normalised return on {len(tasks)} tasks for {len(arms)} model and setting pairs; the highest is "
         f"{best['mean']:.2f}, {best['model']} ({best['setting']}) on {best['task']}."
@@ -78,7 +87,7 @@ def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
 
 
 def training(frame: pd.DataFrame) -> pd.DataFrame:
-    """Curves stored by trainings: `extra` may hold {"curve": {"seconds": [...], "score": [...]}} or epochs."""
+    """Curves of trainings: `extra` may hold {"curve": {"seconds" or "epoch": [...], "score": [...]}}."""
     lines = []
     for row in frame[frame["kind"] == "multilabel"].itertuples():
         try:

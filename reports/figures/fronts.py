@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..pareto import front
@@ -14,7 +16,9 @@ POINTS = 400  # a panel; more cannot be told apart, and a page must stay light
 
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
     """One panel a family (its largest well-measured problem); None where nothing has a time and a gap."""
-    rows = frame[frame["gap_rel"].notna() & (frame["steady_s"] > 0) & frame["status"].isin(["ok", "not converged"])]
+    rows = frame[
+        frame["gap_rel"].notna() & (frame["steady_s"] > 0) & frame["status"].isin(["ok", "not converged"])
+    ]
     if rows.empty:
         return None
     problems = shown_problems(rows)
@@ -28,11 +32,19 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
         winners.append(edge["solver"].iloc[0])
         rest = part[~part["front"]]
         drawn = pd.concat([rest.sample(min(POINTS, len(rest)), random_state=0), edge])
-        ax.step(edge["steady_s"], edge["gap_rel"].clip(lower=FLOOR), where="post", color=base.MUTED, lw=1.0, zorder=1)
+        ax.step(
+            edge["steady_s"],
+            edge["gap_rel"].clip(lower=FLOOR),
+            where="post",
+            color=base.MUTED,
+            lw=1.0,
+            zorder=1,
+        )
         for (solver, on), points in drawn.groupby(["solver", "front"]):
             name = str(solver)
-            shape = {"s": 34 if on else 14, "alpha": 1.0 if on else 0.45, "linewidths": 0}
-            dots = ax.scatter(points["steady_s"], points["gap_rel"].clip(lower=FLOOR), color=palette.colour(name),
+            shape: dict[str, Any] = {"s": 34 if on else 14, "alpha": 1.0 if on else 0.45, "linewidths": 0}
+            gap = points["gap_rel"].clip(lower=FLOOR)
+            dots = ax.scatter(points["steady_s"], gap, color=palette.colour(name),
                               marker=palette.marker(name), zorder=3 if on else 2, **shape)  # fmt: skip
             dots.set_urls([base.link(i) for i in points["id"]])
         ax.set(title=wrapped(problem), xlabel="seconds (steady)")
@@ -44,7 +56,8 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
     columns += ["front", "id"]
     data = pd.concat(kept)[columns]
     caption = (
-        "Large points are on the front: no other row is both faster and more accurate. Small points are beaten. "
+        "Large points are on the front: no other row is both faster and more accurate. Small points "
+        "are beaten. "
         f"At most {POINTS} beaten points a panel are drawn; all are in the CSV file."
     )
     names = ", ".join(f"{w} on {p}" for w, p in zip(winners[:4], problems[:4], strict=True))

@@ -12,7 +12,7 @@ GAMMA, A, B, U, TARGET = 1.0, -1.0, 1.0, 0.6, 1.2
 
 
 def geometric(p: np.ndarray) -> pd.DataFrame:
-    """Omega(p) = gamma/2 p^2, its tangent of slope u, and the tightest bound of the form Phi(v, p) - const."""
+    """Omega(p) = gamma/2 p^2, its tangent of slope u, the tightest bound of the form Phi(v, p) - const."""
     conjugate = 0.5 * U**2 / GAMMA
     generalized = 0.5 * B**2 / (GAMMA - A)
     energy = 0.5 * A * p**2 + B * p
@@ -27,22 +27,29 @@ def draw_geometry() -> base.Drawn:
     figure, ax = base.new(6.0, 4.2)
     ax.plot(data["p"], data["omega"], color=BLUE, lw=2.2, label="Ω(p) = γ p²/2")
     ax.plot(data["p"], data["line"], color=ORANGE, ls="--", label="u p - Ω*(u), u = 0.6")
-    ax.plot(data["p"], data["bound"], color=GREEN, ls=(0, (4, 1, 1, 1)), label="Φ(v, p) - conjugate, v = (-1, 1)")
+    ax.plot(
+        data["p"], data["bound"], color=GREEN, ls=(0, (4, 1, 1, 1)), label="Φ(v, p) - conjugate, v = (-1, 1)"
+    )
     touch_line, touch = U / GAMMA, B / (GAMMA - A)
     for x in (touch_line, touch):
         ax.plot([x], [0.5 * GAMMA * x**2], "o", color=base.INK, zorder=4)
     at = geometric(np.array([TARGET])).iloc[0]
-    ax.annotate("", (TARGET, at["omega"]), (TARGET, at["bound"]), arrowprops={"arrowstyle": "<->", "color": base.INK})
+    ax.annotate(
+        "", (TARGET, at["omega"]), (TARGET, at["bound"]), arrowprops={"arrowstyle": "<->", "color": base.INK}
+    )
     ax.text(TARGET + 0.04, (at["omega"] + at["bound"]) / 2, "loss at y", va="center")
     ax.set(xlabel="p", ylim=(-1.0, 1.2))
     figure.legend(loc="outside lower center", ncols=2)
     loss = at["omega"] - at["bound"]
     caption = (
-        "The tangent and the generalized bound touch Ω at their maximisers (dots); the loss is the gap at the target. "
-        f"Here p* = b/(γ - a) = {touch:g} and the loss at y = {TARGET:g} is {loss:.2f}. Computed from closed forms."
+        "The tangent and the generalized bound touch Ω at their maximisers (dots); the loss is the "
+        "gap at the target. "
+        f"Here p* = b/(γ - a) = {touch:g} and the loss at y = {TARGET:g} is {loss:.2f}. Computed from "
+        "closed forms."
     )
     alt = (
-        f"A parabola touched from below by a line at p = {touch_line:g} and by a concave parabola at p = {touch:g}; an "
+        f"A parabola touched from below by a line at p = {touch_line:g} and by a concave parabola at "
+        f"p = {touch:g}; an "
         f"arrow at y = {TARGET:g} marks the generalized Fenchel-Young loss of {loss:.2f}."
     )
     return base.Drawn("geometry", "The geometric picture of the loss", caption, alt, figure, data)
@@ -63,7 +70,9 @@ def regularized(s: np.ndarray) -> pd.DataFrame:
         "none (perceptron)": (np.maximum(s, 0.0) - s, (s > 0).astype(float)),
         "binary Gini, energy -p²/2 + s p": (s * pair - 0.5 * pair**2 - pair * (pair - 1.0) + 0.5 - s, pair),
     }
-    parts = [pd.DataFrame({"regularizer": n, "score": s, "loss": v, "argmax": p}) for n, (v, p) in names.items()]
+    parts = [
+        pd.DataFrame({"regularizer": n, "score": s, "loss": v, "argmax": p}) for n, (v, p) in names.items()
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -83,5 +92,7 @@ def draw_losses() -> base.Drawn:
     right.set(ylim=(-0.4, 1.4), xlabel="score s", ylabel="argmax p*")
     base.legend_below(figure, handles, 3)
     caption = "One label, target 1. Every loss is zero where its argmax is the target, and never negative."
-    alt = "Loss and argmax against the score for five regularizers and one pairwise energy; all losses fall to zero."
-    return base.Drawn("loss-curves", "Losses and argmax per regularizer", caption, alt, figure, data, wide=True)
+    alt = "Loss and argmax against the score for five regularizers and a pairwise energy; all fall to zero."
+    return base.Drawn(
+        "loss-curves", "Losses and argmax per regularizer", caption, alt, figure, data, wide=True
+    )

@@ -34,7 +34,9 @@ def draw(frame: pd.DataFrame, palette: Palette, tol: float) -> base.Drawn | None
     data = exponents(frame, tol)
     if data.empty:
         return None
-    spread = data.groupby(["family", "batch", "rank"])["k"].nunique().sort_values(ascending=False, kind="stable")
+    spread = (
+        data.groupby(["family", "batch", "rank"])["k"].nunique().sort_values(ascending=False, kind="stable")
+    )
     chosen = list(dict.fromkeys(spread.index))[: base.PANEL_LIMIT]
     figure, axes = base.panels(len(chosen), each=3.1)
     for ax, (family, batch, rank) in zip(axes, chosen, strict=True):
@@ -43,27 +45,27 @@ def draw(frame: pd.DataFrame, palette: Palette, tol: float) -> base.Drawn | None
             name = str(solver)
             ax.plot(line["k"], line["time"], color=palette.colour(name), ls=dash(str(backend)),
                     marker=palette.marker(name))  # fmt: skip
-            slope = float(line["exponent"].iloc[0])
-            end = (float(line["k"].iloc[-1]), float(line["time"].iloc[-1]))
-            if backend == part["backend"].min():
-                ax.annotate(f"{slope:.1f}", end, xytext=(5, 0), textcoords="offset points", va="center",
-                            fontsize=8.5, color=base.INK)  # fmt: skip
         details = "".join(f", {n} {int(v)}" for n, v in (("rank", rank), ("batch", batch)) if v > 0)
         ax.set(title=f"{family}{details}", xlabel="k (labels)")
         base.log_axes(ax, "y")
         _sizes(ax, sorted(part["k"].unique()))
+        _slopes(ax, part[part["backend"] == part["backend"].min()])
     axes[0].set_ylabel(f"seconds to a gap of {tol:.0e}")
     base.legend_below(figure, base.solver_handles(palette, data["solver"], data["backend"]), 5)
     caption = (
-        f"Steady time of the fastest row certified at {tol:.0e}; the number at a line's end is its fitted growth "
+        f"Steady time of the fastest row certified at {tol:.0e}; the number at a line's end is its "
+        "fitted growth "
         "exponent (1 = linear in the number of labels)."
     )
     flat = data.loc[data["exponent"].idxmin()]
     alt = (
-        f"Time against problem size for {len(chosen)} families. The slowest growth is that of {flat['solver']} on "
+        f"Time against problem size for {len(chosen)} families. The slowest growth is that of "
+        f"{flat['solver']} on "
         f"{flat['family']}, exponent {flat['exponent']:.2f}."
     )
-    return base.Drawn("growth", "Time to certified accuracy against size", caption, alt, figure, data, wide=True)
+    return base.Drawn(
+        "growth", "Time to certified accuracy against size", caption, alt, figure, data, wide=True
+    )
 
 
 def _sizes(ax: Any, sizes: list[float]) -> None:
@@ -75,3 +77,14 @@ def _sizes(ax: Any, sizes: list[float]) -> None:
     shown = sizes if len(sizes) <= 5 else sizes[::2]
     ax.set_xticks(shown, [f"{int(s):,}" if s < 1e5 else f"{s:.0e}" for s in shown])
     ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _slopes(ax: Any, part: pd.DataFrame) -> None:
+    """Each line's exponent at its end, moved apart where two would touch."""
+    ends = part.sort_values("k").groupby("solver").last().sort_values("time")
+    low, high = np.log10(ax.get_ylim())
+    step, at = 0.065 * (high - low), -np.inf
+    for line in ends.itertuples():
+        at = max(float(np.log10(line.time)), at + step)
+        ax.annotate(f"{line.exponent:.1f}", (line.k, 10**at), xytext=(6, 0), textcoords="offset points",
+                    va="center", fontsize=8.5, color=base.INK)  # fmt: skip

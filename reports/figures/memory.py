@@ -37,7 +37,8 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
                 continue
             colour, marker = look(mode)
             label = "no gradient" if mode == "none" else mode
-            handles[label] = ax.scatter(data[here]["median"] / 2**20, [lines.index(n) for n in names[here]], s=30,
+            at = [lines.index(n) for n in names[here]]
+            handles[label] = ax.scatter(data[here]["median"] / 2**20, at, s=30,
                                         color=colour, marker=marker, alpha=0.85, zorder=3)  # fmt: skip
         ax.set_xlabel(f"{MEASURES[measure]} (MiB)")
         base.log_axes(ax, "x")
@@ -47,6 +48,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     most = data.loc[data["median"].idxmax()]
     alt = (
         f"Memory of {len(lines)} solver and backend pairs by gradient mode; the most is "
-        f"{most['median'] / 2**20:.3g} MiB ({MEASURES[most['measure']]}) by {most['solver']}, {most['gradient']}."
+        f"{most['median'] / 2**20:.3g} MiB ({MEASURES[most['measure']]}) by {most['solver']}, "
+        f"{most['gradient']}."
     )
     return base.Drawn("memory", "Memory", caption, alt, figure, data, wide=True)

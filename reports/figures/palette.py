@@ -1,7 +1,8 @@
 """One colour and one marker for each solver, the same in every figure of every report.
 
-The colours are of middle lightness, so that they stand out on white and on a dark page alike (3:1 at least), and
-differ in lightness where they do not differ in hue for a colour-blind reader; markers tell the rest apart.
+The colours are of middle lightness, so that they stand out on white and on a dark page alike (3:1 at
+least), and differ in lightness where they do not differ in hue for a colour-blind reader; markers tell the
+rest apart.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | N
         [(*_fields(c.choice), f, s) for c in curves for f, s in zip(c.factor, c.share, strict=True)],
         columns=["solver", "gradient", "backend", "device", "dtype", "factor", "share"],
     )
-    figure, ax = base.new(7.2, 4.6)
+    figure, ax = base.new(6.2, 4.9)
     largest = max(10.0, min(1e4, float(data["factor"].max())))
     for curve in curves[:LINES]:
         c = curve.choice
@@ -32,17 +32,20 @@ def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | N
     base.log_axes(ax, "x")
     ax.set(xlim=(0.97, largest * 1.2), ylim=(0, 1.03), xlabel="factor of the fastest certified time",
            ylabel="share of problems")  # fmt: skip
-    figure.legend(loc="outside lower center", ncols=2)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, columnspacing=1.0, handlelength=1.8)
     problems = int(table.solved.any(axis=0).sum())
     nobody = len(table.instances) - problems
     caption = (
-        f"{problems} problems certified at {tol:.0e} by someone" + (f" ({nobody} by nobody)" if nobody else "") + ". "
+        f"{problems} problems certified at {tol:.0e} by someone"
+        + (f" ({nobody} by nobody)" if nobody else "")
+        + ". "
         "The height at the left edge is how often a choice is fastest; the height at the right how often it "
         f"certifies at all. The {min(LINES, len(curves))} best of {len(curves)} choices by area are drawn."
     )
     top = curves[0]
     alt = (
-        f"Performance profile of {min(LINES, len(curves))} choices on {problems} problems. {top.choice.label()} is "
+        f"Performance profile of {min(LINES, len(curves))} choices on {problems} problems. "
+        f"{top.choice.label()} is "
         f"ahead: fastest on {100 * top.at(1.0):.0f}% and within a factor of ten on {100 * top.at(10.0):.0f}%."
     )
     words = {"solve": "solving", "loss-gradient": "loss and gradient"}.get(need, need)

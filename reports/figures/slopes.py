@@ -15,13 +15,15 @@ POINTS = 250
 
 
 def points(frame: pd.DataFrame) -> pd.DataFrame:
-    """Inner error (distance to the solution where bounded, else the residual) and gradient error of each row."""
+    """Inner error (bound on the distance, else the residual) and gradient error of each row."""
     rows = frame[(frame["gradient"] != "none") & (frame["grad_error"] > 0)]
     distance = rows["distance"].where(np.isfinite(rows["distance"]) & (rows["distance"] > 0))
     inner = distance.where(distance.notna(), rows["residual"])
     rows = rows.assign(inner=inner)
     rows = rows[(rows["inner"] > 0) & (rows["dtype"] == rows["dtype"].max())] if len(rows) else rows
-    return rows[["gradient", "solver", "backend", "instance", "tol", "inner", "grad_error", "grad_bound", "id"]]
+    return rows[
+        ["gradient", "solver", "backend", "instance", "tol", "inner", "grad_error", "grad_bound", "id"]
+    ]
 
 
 def fitted(data: pd.DataFrame) -> float:
@@ -56,13 +58,23 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     base.log_axes(ax)
     limits = ax.get_ylim()
     for power, ls in ((1, "-"), (2, "--")):
-        ax.plot(x, level * (x / middle) ** power, color=base.MUTED, lw=1.0, ls=ls, label=f"slope {power}", zorder=1)
+        ax.plot(
+            x,
+            level * (x / middle) ** power,
+            color=base.MUTED,
+            lw=1.0,
+            ls=ls,
+            label=f"slope {power}",
+            zorder=1,
+        )
     ax.set_ylim(limits)
     legend = figure.legend(loc="outside lower center", ncols=2)
     for handle in legend.legend_handles:
-        handle.set_alpha(1.0)
+        if handle is not None:
+            handle.set_alpha(1.0)
     caption = (
-        "Theory (Ablin et al., 2020): the envelope's error falls as the inner error, that of unrolling as its "
+        "Theory (Ablin et al., 2020): the envelope's error falls as the inner error, that of "
+        "unrolling as its "
         f"square while the iterates converge smoothly. At most {POINTS} points a mode are drawn."
     )
     words = ", ".join(f"{m} {s:.2f}" for m, s in slopes.items() if np.isfinite(s)) or "too few points to fit"

@@ -28,7 +28,7 @@
       return x === 0 ? "0" : (x / s).toPrecision(3) + " " + u;
     }
     if (Number.isInteger(x)) return Math.abs(x) >= 1e5 ? x.toLocaleString("en") : String(x);
-    return Math.abs(x) < 1e-2 || Math.abs(x) >= 1e5 ? x.toExponential(1) : x.toPrecision(4);
+    return Math.abs(x) < 9e-3 || Math.abs(x) >= 1e5 ? x.toExponential(1) : String(Number(x.toPrecision(4)));
   };
 
   // Filters: one choice for each column with a few values, and one line of words and conditions.

@@ -37,7 +37,8 @@ def row(**given: Any) -> dict[str, Any]:
     """One complete row that certified; any column can be given another value."""
     base: dict[str, Any] = {
         "schema": 1, "kind": "compare", "status": "ok", "created": "2026-01-02T03:04:05+00:00",
-        "problem": "pairwise-gini", "family": "pairwise-gini", "energy": "Pairwise", "regularizer": "BinaryGini",
+        "problem": "pairwise-gini", "family": "pairwise-gini", "energy": "Pairwise",
+        "regularizer": "BinaryGini",
         "domain": "Box", "k": 174, "batch": 256, "rank": 1, "seed": 0, "problem_params": "{}",
         "solver": "DualNewton", "solver_params": "{}", "gradient": "none", "backend": "jax", "device": "cpu",
         "dtype": "float64", "tol": 1e-8, "max_steps": 1000, "gap": 1e-9, "gap_rel": 1e-9, "residual": 1e-6,
@@ -48,7 +49,7 @@ def row(**given: Any) -> dict[str, Any]:
         "machine_info": json.dumps(MACHINE), "versions": json.dumps(VERSIONS), "git_commit": "a" * 40,
         "git_dirty": 0,
     }  # fmt: skip
-    full = {name: None for name in COLUMNS} | base | given
+    full = dict.fromkeys(COLUMNS) | base | given
     full["key"] = given.get("key") or hashlib.sha256(repr(sorted(full.items(), key=str)).encode()).hexdigest()
     return full
 
@@ -65,7 +66,7 @@ def make(
     seeds: tuple[int, ...] = (0,),
     machine: str = "m1",
 ) -> pd.DataFrame:
-    """Rows of every solver on every problem; DualNewton wins on the pairwise families and is unsupported else."""
+    """Rows of every solver on every problem; DualNewton wins on the pairwise families, the rest refuse it."""
     rng = np.random.default_rng(seed)
     rows = []
     for family, (energy, regularizer, domain) in families.items():
@@ -98,8 +99,10 @@ def _ladder(
     outside = common["solver"] in ("JaxoptBoxCDQP",) and common["backend"] == "torch"
     if outside or (common["solver"] == "DualNewton" and common["energy"] != "Pairwise"):
         reason = "needs JAX arrays" if outside else "needs a low-rank quadratic energy"
-        return [row(**common, tol=t, status="unsupported", reason=reason, gap_rel=None, gap=None, steady_s=None,
-                    steady_median_s=None, steady_spread_s=None, compile_s=None, steps=None) for t in tols]  # fmt: skip
+        names = ("gap_rel", "gap", "steady_s", "steady_median_s", "steady_spread_s", "compile_s", "trace_s",
+                 "first_s", "steps", "steps_max", "temp_bytes", "peak_host_bytes")  # fmt: skip
+        nothing = dict.fromkeys(names)
+        return [row(**common, **nothing, tol=t, status="unsupported", reason=reason) for t in tols]
     floor = 3e-6 if common["dtype"] == "float32" else 1e-14
     pace = {"jax": 1.0, "torch": 1.4}[common["backend"]] * (0.2 if common["device"] == "cuda" else 1.0)
     pace *= 0.6 if common["dtype"] == "float32" else 1.0
@@ -111,7 +114,9 @@ def _ladder(
         with_gradient = common["gradient"] != "none"
         slower = {"none": 1.0, "envelope": 1.2, "implicit": 2.0, "unrolled": 6.0}[common["gradient"]]
         inner = np.sqrt(gap)
-        error = {"none": None, "envelope": inner, "implicit": 0.7 * inner, "unrolled": gap}[common["gradient"]]
+        error = {"none": None, "envelope": inner, "implicit": 0.7 * inner, "unrolled": gap}[
+            common["gradient"]
+        ]
         compiled = common["backend"] == "jax"
         out.append(
             row(
