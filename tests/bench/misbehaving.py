@@ -50,6 +50,8 @@ def act(name: str) -> dict[str, Any] | None:
         raise ZeroDivisionError("one over nothing")
     elif name.startswith("silent"):
         return None
+    elif name.startswith("quick"):
+        time.sleep(0.02)
     elif name.startswith("short"):
         time.sleep(0.1)
     load = 0.0

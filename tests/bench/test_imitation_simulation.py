@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,18 @@ def test_impossible_sizes_get_a_sentence() -> None:
         evaluate(task, random_policy(3), [0], episodes=0)
     with Simulation(task, slots=2) as simulation, pytest.raises(GfyValueError, match="3 seeds"):
         simulation.reset(np.arange(3))
+
+
+def test_what_the_simulator_warns_of_is_logged_and_no_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = find_task("ant")
+    with Simulation(task, slots=2, threads=2) as simulation:
+        simulation.reset(np.array([1, 2]))
+        simulation._data[1].qvel[:] = 1e12  # no simulator stands this
+        with caplog.at_level("WARNING"):
+            simulation.step(np.arange(2), np.zeros((2, task.actions)))
+    assert "MuJoCo" in caplog.text
+    assert "settotalmass" not in caplog.text
+    assert not any(tmp_path.iterdir())

@@ -12,6 +12,7 @@ episodes.
 from __future__ import annotations
 
 import itertools
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -24,16 +25,23 @@ from gfy.errors import GfyValueError
 CHUNK = 8  # episodes a thread takes at a time: small, so that a slow core does not hold the other up
 
 
+def _note(message: str) -> None:
+    """Log what MuJoCo warns of, in place of the file MUJOCO_LOG.TXT that it would write where we stand."""
+    ours = "settotalmass" not in message  # gymnasium's model files: nothing a user here could mend
+    logging.getLogger(__name__).log(logging.WARNING if ours else logging.DEBUG, "MuJoCo: %s", message)
+
+
 def make_environment(task: Task, **options: Any) -> Any:
     """The gymnasium environment of a task, or a sentence that says what to install."""
     try:
         import gymnasium
-        import mujoco  # noqa: F401
+        import mujoco
     except ImportError as error:
         raise GfyValueError(
             f"the imitation experiment needs gymnasium and MuJoCo, and {error.name} is not installed: "
             "pip install -e '.[imitation]'."
         ) from error
+    mujoco.set_mju_user_warning(_note)
     return gymnasium.make(task.env_id, disable_env_checker=True, **task.options, **options)
 
 

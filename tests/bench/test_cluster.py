@@ -1,0 +1,146 @@
+"""A real Dask scheduler with two workers: killed workers, other versions and lost schedulers cost no row."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed")
+
+from bench import cluster
+from bench.cells import Cell, Group, Settings
+from bench.cluster import ClusterRun, remaining_on_cluster
+from bench.matrix import Plan
+from bench.records import RecordsError, Store, load
+
+HERE = Path(__file__).parent
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
+pytestmark = pytest.mark.slow
+
+
+class Cluster:
+    """A scheduler and some workers in processes of their own, as `dask scheduler` and `dask worker` start them."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self._folder, self.processes = folder, []
+        place = folder / "scheduler.json"
+        self.scheduler = self._dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+                                    "--scheduler-file", str(place))  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not place.exists() or not place.stat().st_size:
+            assert time.monotonic() < deadline, "the scheduler did not start"
+            time.sleep(0.1)
+        import json
+
+        self.address = json.loads(place.read_text())["address"]
+        self.workers = [self._dask("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
+                                   "--local-directory", str(folder)) for _ in range(workers)]  # fmt: skip
+
+    def _dask(self, *args: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-m", "dask", *args], env=ENV, cwd=self._folder,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def two_workers(tmp_path: Path) -> Iterator[Cluster]:
+    running = Cluster(tmp_path, 2)
+    yield running
+    running.close()
+
+
+def groups(number: int, name: str = "short") -> list[Group]:
+    def cell(label: str) -> Cell:
+        columns = {"kind": "compare", "problem": "p", "solver": label, "versions": {"python": "3"}}
+        return Cell(columns, "p", label)
+
+    return [
+        Group(f"g{i}", tuple(cell(f"{name} {i} {j}") for j in range(4)), Settings(timeout=30, repeat=1))
+        for i in range(number)
+    ]
+
+
+def test_rows_come_back_and_a_killed_worker_loses_none(tmp_path: Path, two_workers: Cluster) -> None:
+    todo = groups(8)
+    with Store(tmp_path / "r.sqlite") as store:
+        run = ClusterRun(store, two_workers.address, job="misbehaving:job")
+        wait_for_workers(two_workers, 2)
+
+        def kill_one() -> None:
+            while len(store) < 4:
+                time.sleep(0.05)
+            two_workers.workers[0].send_signal(signal.SIGKILL)
+
+        threading.Thread(target=kill_one, daemon=True).start()
+        tally = run(todo, 0)
+        assert tally.rows == 32
+        assert remaining_on_cluster(Plan(todo), store) == []
+    frame = load(tmp_path / "r.sqlite")
+    assert frame.solver.is_unique
+    assert len(frame) == 32
+    assert set(frame.status) == {"ok"}
+    assert two_workers.workers[0].wait(10) != 0
+
+
+def test_a_crash_on_a_node_is_one_row(tmp_path: Path, two_workers: Cluster) -> None:
+    bad = Group(
+        "bad", (*groups(1, "segfault")[0].cells[:1], *groups(1)[0].cells), Settings(timeout=30, repeat=1)
+    )
+    with Store(tmp_path / "r.sqlite") as store:
+        ClusterRun(store, two_workers.address, job="misbehaving:job")([bad], 0)
+        assert sorted(store.frame().status) == ["crashed", "ok", "ok", "ok", "ok"]
+
+
+def test_a_scheduler_that_goes_away_is_a_sentence_and_the_run_goes_on_later(
+    tmp_path: Path, two_workers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", 3.0)
+    todo = groups(40)
+    with Store(tmp_path / "r.sqlite") as store:
+        run = ClusterRun(store, two_workers.address, job="misbehaving:job")
+
+        def kill_the_scheduler() -> None:
+            while len(store) < 4:
+                time.sleep(0.05)
+            two_workers.scheduler.kill()
+
+        threading.Thread(target=kill_the_scheduler, daemon=True).start()
+        with pytest.raises(RecordsError, match="went away"):
+            run(todo, 0)
+        stored = len(store)
+        assert stored >= 4
+        left = remaining_on_cluster(Plan(todo), store)
+        assert sum(len(g.cells) for g in left) == 160 - stored
+
+
+def test_no_scheduler_and_other_versions_are_sentences(
+    tmp_path: Path, two_workers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "r.sqlite") as store:
+        with pytest.raises(RecordsError, match="no Dask scheduler"):
+            ClusterRun(store, "tcp://127.0.0.1:9")(groups(1), 0)
+        monkeypatch.setattr(cluster, "fingerprint", lambda: {"numpy": "0.1"})
+        wait_for_workers(two_workers, 1)
+        with pytest.raises(RecordsError, match=r"instead of 0\.1"):
+            ClusterRun(store, two_workers.address, job="misbehaving:job")(groups(1), 0)
+
+
+def wait_for_workers(running: Cluster, number: int) -> None:
+    from distributed import Client
+
+    with Client(running.address, timeout=30, set_as_default=False) as client:
+        client.wait_for_workers(number, timeout=60)

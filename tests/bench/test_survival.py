@@ -1,0 +1,164 @@
+"""What the engine must survive: kills at any moment, a full disk, a clock that goes back, two runs at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.records import load
+from bench.storekeeping import verify
+
+HERE = Path(__file__).parent
+CELLS = 30
+# A run of fake cells (0.05 s each) in five groups, done like the real ones: worker processes, store, resume.
+RUN = """
+import signal, sys, time
+from bench.cells import Cell, Group, Settings
+from bench.matrix import Plan
+from bench.records import RecordsError, Store
+from bench.runner import Run
+from bench.session import remaining
+facts = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
+def cell(n):
+    columns = {"kind": "compare", "problem": "p", "solver": f"quick {n}", "versions": {"python": "3"}}
+    return Cell(columns, "p", f"quick {n}")
+plan = Plan([Group(f"g{i}", tuple(cell(6 * i + j) for j in range(6)), Settings(timeout=20, repeat=1)) for i in range(5)])
+try:
+    with Store(sys.argv[1]) as store:
+        run = Run(store, facts, job="misbehaving:job")
+        signal.signal(signal.SIGINT, lambda *_: run.stop())
+        tally = run(remaining(plan, store, "m"), 0)
+except RecordsError as error:
+    print(error)
+    sys.exit(3)
+print(tally.rows)
+sys.exit(130 if tally.stopped else 0)
+"""
+
+
+def start(store: Path, *wrapper: str, code: str = RUN) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
+    command = [*wrapper, sys.executable, "-c", code, str(store)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def sound(store: Path) -> list[str]:
+    """The solvers with a row; no row is torn or double."""
+    assert verify(store) == []
+    frame = load(store)
+    assert frame.solver.is_unique
+    assert (frame.status == "ok").all()
+    assert (frame.gap == 1e-9).all()
+    assert frame.extra.map(lambda text: json.loads(text)["repeat"]).eq(1).all()
+    return frame.solver.tolist()
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
+    store, moments = tmp_path / "r.sqlite", random.Random(5)
+    seen: set[str] = set()
+    for _ in range(20):
+        run = start(store)
+        time.sleep(moments.uniform(0.1, 1.6))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+        if store.exists() and store.stat().st_size:
+            rows = set(sound(store))
+            assert seen <= rows, "a finished row was lost"
+            seen = rows
+    run = start(store)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert int(out) == CELLS - len(seen)
+    assert len(sound(store)) == CELLS
+
+
+def test_one_kill_then_resume(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    run = start(store)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (
+        store.exists() and store.stat().st_size and len(load(store)) > 2
+    ):
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    kept = sound(store)
+    assert len(kept) > 2
+    run = start(store)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert int(out) == CELLS - len(kept)
+    assert len(sound(store)) == CELLS
+
+
+def test_two_runs_on_one_store(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    runs = [start(store), start(store)]
+    for run in runs:
+        _, err = run.communicate(timeout=120)
+        assert run.returncode == 0, err
+    assert len(sound(store)) == CELLS
+
+
+def test_a_full_disk_stops_with_a_sentence_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    limited = RUN.replace(
+        "facts = ",
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\nfacts = ",
+        1,
+    )
+    run = start(store, code=limited)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 3, err
+    assert "No room left" in out
+    assert len(sound(store)) < CELLS
+    run = start(store)
+    assert run.communicate(timeout=120)[1] == ""
+    assert len(sound(store)) == CELLS
+
+
+def test_a_clock_that_goes_backwards_harms_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    backwards = RUN.replace(
+        "from bench.cells",
+        "import itertools, datetime as _d\n"
+        "_falling = itertools.count(2_000_000_000, -3600)\n"
+        "time.time = lambda: float(next(_falling))\n"
+        "import bench.records as _r\n"
+        "class _Back(_d.datetime):\n"
+        "    @classmethod\n"
+        "    def now(cls, tz=None): return _d.datetime.fromtimestamp(time.time(), tz)\n"
+        "_r.datetime = _Back\n"
+        "from bench.cells",
+        1,
+    )
+    run = start(store, code=backwards)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert int(out) == CELLS
+    assert len(sound(store)) == CELLS
+    created = load(store).sort_values("created").created
+    assert created.is_unique
+
+
+def test_ctrl_c_stops_after_the_cell_in_hand(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    run = start(store, code=RUN.replace("quick", "short"))
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (
+        store.exists() and store.stat().st_size and len(load(store)) > 1
+    ):
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 130, err
+    assert int(out) == len(load(store)) < CELLS
