@@ -1,9 +1,15 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
 from gfy.backend import backend_of, get_backend
+from gfy.biconjugate import Biconjugate, biconjugate, solve_biconjugate
+from gfy.bregman import bregman, bregman_dual
+from gfy.calibration import CalibrationBound, calibration_bound, excess_risks
 from gfy.certificate import Certificate, certify
+from gfy.chain import Chain, ChainEntropy
 from gfy.checks import debug
 from gfy.conjugate import argmax, conjugate
+from gfy.ctransform import c_transform, concave_conjugate, infimal_convolution
+from gfy.decoding import decode
 from gfy.energies import (
     Bilinear,
     ConcaveSpen,
@@ -25,14 +31,18 @@ from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, Per
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Solution, SteppableSolver, Stop
 from gfy.regularizers import BinaryGini, BinaryShannon, Gini, Regularizer, Shannon, SquaredNorm, Tsallis, Zero
-from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, Reals, Simplex
+from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
+from gfy.targets import AffineLoss, Target
 
 __all__ = [
-    "ArgmaxLoss", "Ball", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff", "Box", "CappedSimplex",
-    "Certificate", "ConcaveSpen", "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope",
-    "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode", "Implicit",
-    "InnerProblem", "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp", "MarginLoss", "Maxout",
-    "Metric", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals", "Rectifier", "Regularizer", "Shannon",
-    "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver", "Stop", "Tsallis", "UnsupportedError", "Zero",
-    "argmax", "backend_of", "certify", "conjugate", "debug", "get_backend",
+    "AffineLoss", "ArgmaxLoss", "Ball", "Biconjugate", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff",
+    "Box", "CalibrationBound", "CappedSimplex", "Certificate", "Chain", "ChainEntropy", "ConcaveSpen",
+    "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope", "FenchelYoungLoss",
+    "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode", "Implicit", "InnerProblem",
+    "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp", "MarginLoss", "Maxout", "Metric",
+    "OracleHull", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals", "Rectifier", "Regularizer",
+    "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver", "Stop", "Target", "Tsallis",
+    "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of", "biconjugate", "bregman", "bregman_dual",
+    "c_transform", "calibration_bound", "certify", "concave_conjugate", "conjugate", "debug", "decode",
+    "excess_risks", "get_backend", "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip

@@ -5,6 +5,18 @@ from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.box import Box, Reals
 from gfy.sets.hull import ConvexHull
+from gfy.sets.oracle_hull import OracleHull
 from gfy.sets.simplex import CappedSimplex, Simplex
 
-__all__ = ["Ball", "BandSet", "Birkhoff", "Box", "CappedSimplex", "ConvexHull", "ConvexSet", "Reals", "Simplex"]
+__all__ = [
+    "Ball",
+    "BandSet",
+    "Birkhoff",
+    "Box",
+    "CappedSimplex",
+    "ConvexHull",
+    "ConvexSet",
+    "OracleHull",
+    "Reals",
+    "Simplex",
+]

@@ -1,0 +1,104 @@
+"""The space V of an energy's inputs as plain vectors [..., n], for searches over v.
+
+An Input is a tuple of leaves of different ranks; a search wants one vector. `InputSpace` goes between the
+two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, leaves
+from gfy.energies.base import Energy
+from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
+from gfy.protocols import Array, Input
+
+
+@dataclass(frozen=True)
+class InputSpace:
+    """Leaves of `kind` with event shapes `shapes`; a vector has `size` coordinates."""
+
+    kind: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def flat(self, v: Input, batch: tuple[int, ...]) -> Array:
+        """The leaves, each broadcast to the batch axes, side by side: [..., n]."""
+        xp = backend_of(v).xp
+        parts = []
+        for leaf, shape in zip(v, self.shapes, strict=True):
+            whole = xp.broadcast_to(leaf, (*batch, *shape))
+            parts.append(xp.reshape(whole, (*batch, math.prod(shape))))
+        return xp.concat(parts, axis=-1) if len(parts) > 1 else parts[0]
+
+    def input(self, x: Array) -> Input:
+        """The Input of a vector [..., n]."""
+        xp = backend_of(x).xp
+        parts, start = [], 0
+        for shape in self.shapes:
+            stop = start + math.prod(shape)
+            parts.append(xp.reshape(x[..., start:stop], (*x.shape[:-1], *shape)))
+            start = stop
+        return self.kind(*parts)
+
+
+def space_of(energy: Energy, v: Input) -> InputSpace:
+    """The space that v lives in, read from the shapes of its leaves."""
+    ranks = getattr(energy, "ranks", None)
+    if ranks is None:  # an Input that holds what its author likes: one vector is understood
+        if len(v) != 1 or not hasattr(v[0], "shape"):
+            raise GfyTypeError(
+                f"{energy.name}: a search over v needs leaves that are arrays, got {type(v[0]).__name__}"
+            )
+        ranks = {v._fields[0]: min(1, len(v[0].shape))}
+    shapes = []
+    for (field, rank), leaf in zip(ranks.items(), v, strict=True):
+        if leaf.ndim < rank:
+            raise GfyValueError(
+                f"{energy.name}.Input.{field} needs at least {rank} axes, got shape {tuple(leaf.shape)}"
+            )
+        shapes.append(tuple(leaf.shape[leaf.ndim - rank :]))
+    return InputSpace(type(v), tuple(shapes))
+
+
+def zero_input(energy: Energy, p: Array) -> Input:
+    """The zero of V, where p [..., k] tells every shape of it; a sentence where it does not."""
+    backend = backend_of(p)
+    k = int(p.shape[-1])
+    matrix = getattr(energy, "U", None)
+    fields = energy.Input._fields
+    if fields == ("u", "U"):
+        return energy.Input(backend.zeros((k,), p), backend.zeros((k, k), p))
+    if fields == ("u", "A"):
+        return energy.Input(backend.zeros((k,), p), backend.zeros((k, 1), p))
+    if (
+        fields == ("v",)
+        and getattr(energy, "ranks", None) == {"v": 1}
+        and energy.name not in ("Maxout", "LogSumExp")
+    ):
+        return energy.Input(backend.zeros((k if matrix is None else int(np.shape(matrix)[0]),), p))
+    raise UnsupportedError(
+        f"the shapes of {energy.name}.Input do not follow from p: give start={energy.name}.Input(...)"
+    )
+
+
+def broadcast_batch(energy: Energy, v: Input, p: Array) -> tuple[int, ...]:
+    """The batch axes of v and p together."""
+    mine = space_of(energy, v)
+    shapes = [
+        tuple(leaf.shape[: leaf.ndim - len(event)])
+        for leaf, event in zip(leaves(v), mine.shapes, strict=True)
+    ]
+    try:
+        return tuple(np.broadcast_shapes(*shapes, tuple(p.shape[:-1])))
+    except ValueError:
+        raise GfyValueError(
+            f"v and p have batch axes that do not agree: {shapes} and {tuple(p.shape[:-1])}"
+        ) from None
