@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,11 +91,10 @@ def reproduce(options: Options) -> None:
     from bench.records import Store
 
     console = Console()
+    say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
     began = time.perf_counter()
     with Store(options.out / "imitation.sqlite") as store, _progress(console) as progress:
-        experiment = Experiment(
-            store, options.out / "imitation-policies", options.data_dir, console.print, progress
-        )
+        experiment = Experiment(store, options.out / "imitation-policies", options.data_dir, say, progress)
         for task in options.tasks:  # missing data or too few trajectories: said before anything runs
             for count in options.trajectories:
                 experiment.demonstrations(task).first(count)
@@ -113,13 +113,13 @@ def reproduce(options: Options) -> None:
                             cell = experiment.cell(task, model, name, count, one)
                             experiment.run([cell], range(options.seeds), options.episodes)
         except KeyboardInterrupt:
-            console.print("Stopped; what was finished is stored. Give the same command again to go on.")
-            write(options, store.frame(), console.print)
+            say("Stopped; what was finished is stored. Give the same command again to go on.")
+            write(options, store.frame(), say)
             raise SystemExit(130) from None
-        write(options, store.frame(), console.print)
+        write(options, store.frame(), say)
         if options.video:
-            _videos(options, experiment, chosen, console.print)
-        console.print(f"Done in {time.perf_counter() - began:.0f} s.")
+            _videos(options, experiment, chosen, say)
+        say(f"Done in {time.perf_counter() - began:.0f} s.")
 
 
 def _setting(experiment: Experiment, options: Options, name: str, task: Task, model: str) -> Setting:
