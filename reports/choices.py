@@ -57,7 +57,7 @@ def asked(frame: pd.DataFrame, need: str) -> pd.DataFrame:
         # The forward time of a row measured with a gradient is used only where no plain one exists.
         rows = frame[plain | ~has_plain].assign(gradient="none")
     elif need == "argmax-gradient":
-        rows = frame[frame["gradient"].isin(["implicit", "unrolled"])]
+        rows = frame[frame["mode"].isin(["implicit", "unrolled"])]
     else:
         rows = frame[frame["gradient"] != "none"]
     return rows.assign(time=rows[f"{prefix}_s"], high=rows[f"{prefix}_high_s"])

@@ -7,17 +7,17 @@ in a sentence.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bench.records import COLUMNS, SCHEMA, RecordsError
 from bench.records import load as load_stores
+
+from .labels import labelled
 
 REQUIRED = ("key", "status", "problem", "solver")
 CERTIFIED_FROM = ("gap_rel", "steady_s")  # without these two nothing can be ranked
@@ -96,7 +96,7 @@ def tidy(frame: pd.DataFrame) -> Rows:
     )
     if len(frame) < before:
         notes.append(f"{before - len(frame)} rows occur twice; the newest of each is kept.")
-    frame = _labelled(frame.reset_index(drop=True))
+    frame = labelled(frame.reset_index(drop=True))
     return Rows(frame, notes + _mixing_notes(frame))
 
 
@@ -132,100 +132,6 @@ def _schema_notes(frame: pd.DataFrame) -> list[str]:
             f"{older} rows have an older schema than {SCHEMA}: columns they lack are shown as not measured."
         ]
     return []
-
-
-def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
-    out = frame.copy()
-    length = 10
-    while length < 64 and out["key"].str[:length].duplicated().any():
-        length += 6
-    out["id"] = out["key"].str[:length]
-    out["solver"] = _solver_labels(out)
-    out["group"] = _groups(out)
-    out["instance"] = _instances(out)
-    for prefix in ("steady", "backward"):
-        out[f"{prefix}_high_s"] = _upper(out, prefix)
-    return out
-
-
-def _solver_labels(frame: pd.DataFrame) -> pd.Series:
-    """A solver's name, with its parameters only where one name was measured with several."""
-    params = frame["solver_params"].where(frame["solver_params"].notna(), "{}")
-    several = params.groupby(frame["solver"]).nunique()
-    many = frame["solver"].isin(several[several > 1].index)
-    if not many.any():
-        return frame["solver"]
-    shown = {text: _short(text) for text in params[many].unique()}
-    with_params = frame["solver"] + params.map(lambda t: shown.get(t, ""))
-    return frame["solver"].where(~many, with_params)
-
-
-def _short(text: str) -> str:
-    value = parsed(text)
-    return "" if not value else "(" + ", ".join(f"{k}={v}" for k, v in sorted(value.items())) + ")"
-
-
-def _groups(frame: pd.DataFrame) -> pd.Series:
-    """One label for each machine, and for each set of library versions where a machine has several.
-
-    Two rows may each name libraries that the other does not use; only a library named by both in different
-    versions keeps them apart.
-    """
-    versions = frame["versions"].where(frame["versions"].notna(), "{}")
-    label = frame["machine"].astype(object).copy()
-    for machine, of_machine in versions.groupby(frame["machine"], sort=False):
-        number = _compatible(list(dict.fromkeys(of_machine)))
-        if max(number.values()) > 0:
-            names = {text: f"{machine}, versions {i + 1}" for text, i in number.items()}
-            label.loc[of_machine.index] = of_machine.map(names)
-    return label
-
-
-def _compatible(texts: list[str]) -> dict[str, int]:
-    merged: list[dict[str, Any]] = []
-    number = {}
-    for text in texts:
-        mine = parsed(text)
-        fits = (i for i, other in enumerate(merged) if all(other.get(n, v) == v for n, v in mine.items()))
-        i = next(fits, len(merged))
-        if i == len(merged):
-            merged.append({})
-        merged[i] |= mine
-        number[text] = i
-    return number
-
-
-def parsed(text: str | None) -> dict[str, Any]:
-    """A stored JSON object; empty where there is none or it is not one."""
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _instances(frame: pd.DataFrame) -> pd.Series:
-    """A readable name for each measured problem: same name, same numbers to solve."""
-    text = frame["problem"].astype(str)
-    for name in ("k", "rank", "batch", "seed"):
-        values = frame[name]
-        part = values.map(lambda x, n=name: "" if np.isnan(x) else f" {n}={int(x)}")
-        repeated = pd.Series([p.strip() in t for p, t in zip(part, text, strict=True)], index=text.index)
-        text = text + part.where(~repeated | (part == ""), "")
-    params = frame["problem_params"].where(frame["problem_params"].notna(), "{}")
-    numbered = params.groupby(text).transform(lambda s: pd.factorize(s)[0] if s.nunique() > 1 else -1)
-    return text + numbered.map(lambda i: "" if i < 0 else f" #{i + 1}")
-
-
-def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
-    """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
-    low, median = frame[f"{prefix}_s"], frame[f"{prefix}_median_s"]
-    spread = frame["steady_spread_s"] / 2.0
-    if prefix == "backward":  # the spread is stored for the forward pass: scale it to the longer time
-        spread = spread * (median / frame["steady_median_s"]).clip(lower=1.0)
-    high = median + spread.fillna(0.0)
-    unknown = median.isna() | (frame["repeats"].fillna(1.0) < 2)
-    return np.maximum(high.where(~unknown, 1.1 * low), low)
 
 
 def _mixing_notes(frame: pd.DataFrame) -> list[str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from .choices import CHARGE, SHIFT
-from .load import Rows, parsed
+from .labels import parsed
+from .load import Rows
 from .standings import PRACTICAL
 
 

@@ -18,7 +18,8 @@ class Format(StrEnum):
 
 def report(
     results: Annotated[
-        list[Path] | None, typer.Option(help="Result files; may be given several times.")
+        list[Path] | None,
+        typer.Option(help="Result files; may be given several times (default: the newest in ./results)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/report"),
     format: Annotated[
@@ -27,6 +28,7 @@ def report(
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option("--compare", help="Two result files, set side by side.")
     ] = None,
+    tol: Annotated[float, typer.Option(help="Certified relative gap at which choices are compared.")] = 1e-6,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page when it is written.")] = False,
 ) -> None:
     """Turn stored rows into one self-contained page, with every figure and table beside it.
@@ -41,13 +43,14 @@ def report(
     """
     formats = [f.value for f in format or [Format.html]]
     if compare is not None:
-        from reports.render import build_comparison
+        from reports.compare_page import build_comparison
 
         page = build_comparison(compare[0], compare[1], out, formats)
     else:
         from reports.render import build_report
+        from reports.sources import default_results
 
-        page = build_report(results or [Path("results/compare.sqlite")], out, formats)
+        page = build_report(results or default_results(), out, formats, tol)
     typer.echo(f"Report: {page}")
     if open_it:
         import webbrowser

@@ -9,9 +9,10 @@ LOOK = {"envelope": (BLUE, "o"), "implicit": (ORANGE, "s"), "unrolled": (GREEN, 
 
 
 def look(mode: str) -> tuple[str, str]:
-    return LOOK.get(mode, (GREY, "X"))
+    return LOOK.get(mode.partition("(")[0], (GREY, "X"))
 
 
 def in_order(modes: object) -> list[str]:
     names = {str(m) for m in modes}  # type: ignore[attr-defined]
-    return [m for m in ORDER if m in names] + sorted(names - set(ORDER))
+    place = {mode: i for i, mode in enumerate(ORDER)}
+    return sorted(names, key=lambda m: (place.get(m.partition("(")[0], len(ORDER)), m))

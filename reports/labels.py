@@ -1,0 +1,121 @@
+"""What tables and figures group by: short names that tell solvers, problems, machines and versions apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def labelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add row ids, machine groups, solver and gradient labels, problem names and interval ends."""
+    out = frame.copy()
+    length = 10
+    while length < 64 and out["key"].str[:length].duplicated().any():
+        length += 6
+    out["id"] = out["key"].str[:length]
+    out["group"] = _groups(out)
+    params = out["solver_params"].map(parsed)
+    own = params.map(lambda p: {k: v for k, v in p.items() if k != "gradient"})
+    of_mode = params.map(lambda p: p["gradient"] if isinstance(p.get("gradient"), dict) else {})
+    out["solver_call"] = _variants(out["solver"], own, quoted=True)
+    out["solver"] = _variants(out["solver"], own)
+    out["gradient"] = _variants(out["gradient"], of_mode)
+    out["mode"] = out["gradient"].str.partition("(")[0]
+    out["instance"] = _instances(out)
+    for prefix in ("steady", "backward"):
+        out[f"{prefix}_high_s"] = _upper(out, prefix)
+    return out
+
+
+def _variants(names: pd.Series, params: pd.Series, quoted: bool = False) -> pd.Series:
+    """Each name, with those parameters in which the rows of that name differ: FrankWolfe(variant=away)."""
+    texts = params.map(lambda p: json.dumps(p, sort_keys=True))
+    several = texts.groupby(names).nunique()
+    many = names.isin(several[several > 1].index)
+    if not many.any():
+        return names
+    out = names.astype(object).copy()
+    for name, rows in params[many].groupby(names[many]):
+        distinct = list({json.dumps(p, sort_keys=True): p for p in rows}.values())
+        keys = sorted({k for p in distinct for k in p})
+        keys = [k for k in keys if len({json.dumps(p.get(k, None), sort_keys=True) for p in distinct}) > 1]
+        shown = {
+            json.dumps(p, sort_keys=True): ", ".join(
+                f"{k}={p[k]!r}" if quoted else f"{k}={p[k]}" for k in keys if k in p
+            )
+            for p in distinct
+        }
+        inside = texts.loc[rows.index].map(shown)
+        out.loc[rows.index] = [f"{name}({text})" if text else str(name) for text in inside]
+    return out
+
+
+def _groups(frame: pd.DataFrame) -> pd.Series:
+    """One label for each machine, and for each set of library versions where a machine has several.
+
+    Two rows may each name libraries that the other does not use; only a library named by both in different
+    versions keeps them apart. The fingerprint of a solver's own file speaks of that solver alone.
+    """
+    versions = frame["versions"].where(frame["versions"].notna(), "{}")
+    texts = pd.Series(list(zip(versions, frame["solver"], strict=True)), index=frame.index, dtype=object)
+    label = frame["machine"].astype(object).copy()
+    for machine, of_machine in texts.groupby(frame["machine"], sort=False):
+        number = _compatible(list(dict.fromkeys(of_machine)))
+        if max(number.values()) > 0:
+            names = {text: f"{machine}, versions {i + 1}" for text, i in number.items()}
+            label.loc[of_machine.index] = of_machine.map(names)
+    return label
+
+
+def _compatible(texts: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    merged: list[dict[str, Any]] = []
+    number = {}
+    for text, solver in texts:
+        mine = {
+            (f"solver {solver}" if n == "solver" else n): v for n, v in parsed(text).items() if v is not None
+        }
+        fits = (i for i, other in enumerate(merged) if all(other.get(n, v) == v for n, v in mine.items()))
+        i = next(fits, len(merged))
+        if i == len(merged):
+            merged.append({})
+        merged[i] |= mine
+        number[text, solver] = i
+    return number
+
+
+def parsed(text: str | None) -> dict[str, Any]:
+    """A stored JSON object; empty where there is none or it is not one."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _instances(frame: pd.DataFrame) -> pd.Series:
+    """A readable name for each measured problem, as short as tells them apart: same name, same numbers."""
+    text = frame["problem"].astype(object)
+    for name in ("k", "rank", "batch", "seed"):
+        several = frame[name].groupby(text).transform("nunique") > 1
+        part = frame[name].map(lambda x, n=name: "" if np.isnan(x) else f" {n}={int(x)}")
+        text = text + part.where(several, "")
+    params = frame["problem_params"].where(frame["problem_params"].notna(), "{}")
+    several = params.groupby(text).transform("nunique") > 1
+    if not several.any():
+        return text
+    number = params.groupby(text).transform(lambda s: pd.factorize(s)[0] + 1)
+    return text + number.map(lambda i: f" #{i}").where(several, "")
+
+
+def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
+    """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
+    low, median = frame[f"{prefix}_s"], frame[f"{prefix}_median_s"]
+    spread = frame["steady_spread_s"] / 2.0
+    if prefix == "backward":  # the spread is stored for the forward pass: scale it to the longer time
+        spread = spread * (median / frame["steady_median_s"]).clip(lower=1.0)
+    high = median + spread.fillna(0.0)
+    unknown = median.isna() | (frame["repeats"].fillna(1.0) < 2)
+    return np.maximum(high.where(~unknown, 1.1 * low), low)
