@@ -19,7 +19,7 @@ _SHORTEST = 1e-14
 
 
 class Ascent(NamedTuple):
-    """Where the search stands: x [..., n], its value [...] and gradient [..., n], the next step length [...]."""
+    """Where the search stands: x [..., n], value [...], gradient [..., n], the next step length [...]."""
 
     x: Array
     value: Array

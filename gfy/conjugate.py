@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+from gfy.backend import backend_of, get_backend
 from gfy.checks import check_input, check_start
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
@@ -66,4 +69,16 @@ def solve_with(
     reason = gradient.unsupported(problem, solver)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
-    return gradient.argmax(problem, solver, v, p0, stop)
+    try:
+        staged = _staged(problem, solver, gradient, stop, backend_of(v).name)
+    except TypeError:  # a part that cannot be hashed cannot be remembered either
+        return gradient.argmax(problem, solver, v, p0, stop)
+    return staged(v, p0)
+
+
+@lru_cache(maxsize=256)
+def _staged(
+    problem: InnerProblem, solver: InnerSolver, gradient: GradientMode, stop: Stop, backend: str
+) -> Callable[[Input, Array | None], Array]:
+    """The solve as one staged function, remembered: a loop met outside jit would be compiled anew at every call."""
+    return get_backend(backend).jit(lambda v, p0: gradient.argmax(problem, solver, v, p0, stop))

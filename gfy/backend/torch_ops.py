@@ -34,7 +34,9 @@ class TorchBackend:
         flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
-            grads = iter(torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True))
+            tracked = out.requires_grad  # not where fn ignores its arguments
+            found = torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True) if tracked else ()
+            grads = iter(found or [None] * len(flat))
 
             def gradient(leaf: Any) -> Any:
                 if not _is_variable(leaf):

@@ -117,8 +117,7 @@ class Separable(Regularizer):
             return self.coordinate_argmax(theta, low, high)
         if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
             return namespace(theta).zeros_like(theta) + high  # the set is one point
-        tau = self._multiplier(theta, domain)
-        return self.coordinate_argmax(theta - tau, low, high)
+        return self.coordinate_argmax(self._shifted(theta, domain), low, high)
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if isinstance(domain, Birkhoff):
@@ -130,13 +129,13 @@ class Separable(Regularizer):
             return self.coordinate_slope(theta, low, high) * x
         if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
             return namespace(x).zeros_like(x)
-        slope = self.coordinate_slope(theta - self._multiplier(theta, domain), low, high)
+        slope = self.coordinate_slope(self._shifted(theta, domain), low, high)
         weight = slope.sum(-1)[..., None]
         mean = dot(slope, x)[..., None] / namespace(x).where(weight > 0, weight, namespace(x).ones_like(weight))
         return slope * (x - mean)
 
-    def _multiplier(self, theta: Array, domain: BandSet) -> Array:
-        """tau [..., 1] with sum p = total: between the multipliers that would put total / k, or all, on one score."""
+    def _shifted(self, theta: Array, domain: BandSet) -> Array:
+        """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""
         xp = namespace(theta)
         assert domain.total is not None
         low, high = domain.bounds(theta)

@@ -11,6 +11,7 @@ from gfy.errors import GfyValueError, UnsupportedError
 from gfy.math import clip, dot
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer, Separable
+from gfy.sets.ball import Ball
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 
@@ -138,7 +139,9 @@ class Zero(Regularizer):
         return domain.linear_oracle(theta)
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
-        return namespace(x).zeros_like(x)  # piecewise constant
+        if isinstance(domain, Ball):
+            return super().jacobian_product(theta, domain, x)
+        return namespace(x).zeros_like(x)  # a vertex: piecewise constant in theta
 
     def lipschitz(self, domain: ConvexSet, k: int) -> float:
         return 0.0

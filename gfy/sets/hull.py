@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from gfy.math import dot, solve, transpose
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 from gfy.sets.simplex import Simplex
-
-_MAX_STEPS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,46 +70,44 @@ class ConvexHull(ConvexSet):
         return backend_of(like).asarray(self.points, like=like)
 
 
-class _State(NamedTuple):
-    weights: Array
-    momentum: Array
-    t: Array
-    step: Array
-    move: Array
-
-
 def _project_weights(points: Array, x: Array) -> Array:
-    """argmin_{w in simplex} |w @ points - x|^2: FISTA with restarts, then an exact solve on the face it found."""
+    """argmin_{w in simplex} |w @ points - x|^2: an active-set method on the host, then the face it found solved here.
+
+    On its face the projection is affine in x: one Newton step there is exact, and carries the derivative.
+    """
     backend = backend_of(x)
     xp = backend.xp
-    fixed, simplex, eps = backend.stop_gradient(x), Simplex(), backend.eps(x)
+    target = x @ transpose(points)
+    fixed = backend.stop_gradient(x)
+    weights = backend.callback(_nearest, backend.stop_gradient(target), points, fixed)
     gram = points @ transpose(points)
-    rate = 1.0 / (xp.sum(gram * gram) ** 0.5 + eps)
-    target = fixed @ transpose(points)
-
-    def body(state: _State) -> _State:
-        ahead = simplex.project(state.momentum - rate * (state.momentum @ gram - target))
-        uphill = dot(state.momentum - ahead, ahead - state.weights)[..., None] > 0
-        t = xp.where(uphill, xp.ones_like(state.t), (1 + xp.sqrt(1 + 4 * state.t**2)) / 2)
-        beta = xp.where(uphill, xp.zeros_like(t), (state.t - 1) / t)
-        change = ahead - state.weights
-        return _State(ahead, ahead + beta * change, t, state.step + 1, xp.max(xp.abs(change), axis=-1)[..., None])
-
-    start = simplex.center(target)
-    one = xp.ones_like(target[..., :1])
-    state = _State(start, start, one, xp.sum(xp.zeros_like(one)), one)
-    running = lambda s: xp.any(s.move > 4 * eps) & (s.step < _MAX_STEPS)  # noqa: E731
-    weights = backend.stop_gradient(backend.while_loop(running, body, state).weights)
-    # On its face the projection is affine in x: one ridge-regularised Newton step there is exact and differentiable.
-    active = xp.astype(weights > 8 * eps, x.dtype)
-    ridge = 64 * eps * (1 + xp.max(xp.abs(gram)))
-    n = gram.shape[-1]
-    eye = backend.asarray(np.eye(n), like=x)
+    active = xp.astype(weights > 0, x.dtype)
+    ridge = 64 * backend.eps(x) * (1 + xp.max(xp.abs(gram)))
+    eye = backend.asarray(np.eye(gram.shape[-1]), like=x)
     system = active[..., :, None] * gram * active[..., None, :] + eye * (1 - active + ridge)[..., None, :]
-    residual = active * (x @ transpose(points) - weights @ gram)
+    residual = active * (target - weights @ gram)
     along, ones = solve(system, residual), solve(system, active)
-    shift = along - ones * (along.sum(-1) / ones.sum(-1))[..., None]
-    polished = weights + active * shift
-    return xp.where(xp.min(polished, axis=-1)[..., None] >= 0, polished, weights + active * (shift - backend.stop_gradient(shift)))
+    shift = active * (along - ones * (along.sum(-1) / ones.sum(-1))[..., None])
+    polished = weights + shift
+    inside = xp.min(polished, axis=-1)[..., None] >= 0
+    return xp.where(inside, polished, weights + shift - backend.stop_gradient(shift))
 
 
+def _nearest(points: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Weights of the point of the hull nearest to each row of x.
+
+    Non-negative least squares on the points seen from x, with one more equation asking for a sum of 1: the sum
+    it settles for is then scaled away, since only the direction of the weights matters for the first part.
+    """
+    from scipy.optimize import nnls
+
+    rows = x.reshape(-1, x.shape[-1]).astype(np.float64)
+    out = np.empty((len(rows), len(points)))
+    scale = max(float(np.abs(points).max()), 1e-300)
+    for weights, row in zip(out, rows, strict=True):
+        seen = np.vstack([(points.astype(np.float64) - row).T, np.full((1, len(points)), scale)])
+        goal = np.zeros(len(seen))
+        goal[-1] = scale
+        found = nnls(seen, goal)[0]
+        weights[:] = found / found.sum()
+    return out.reshape(*x.shape[:-1], len(points))

@@ -2,7 +2,7 @@
 
 Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
 becomes an end of a bracket, a step must fall strictly inside it, and every third one is a bisection.
-The last step is taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
+The last steps are taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
 modes of differentiation without a rule of its own.
 """
 
@@ -33,7 +33,7 @@ def threshold(
     low: Array,
     high: Array,
 ) -> Array:
-    """tau [..., 1] between low and high [..., 1] with sum argmax(theta - tau) = total; slope is argmax's derivative."""
+    """theta - tau, tau between low and high [..., 1], with sum argmax(theta - tau) = total; slope is argmax's derivative."""
     backend = backend_of(theta)
     xp = backend.xp
     fixed, low, high = backend.stop_gradient((theta, low, high))
@@ -61,7 +61,10 @@ def threshold(
     none = xp.zeros_like(low)
     start = _Bracket(low, low, high, xp.sum(none), none > 0)
     final = backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
-    tau = backend.stop_gradient(final.tau)
-    weight = backend.stop_gradient(slope(fixed - tau).sum(-1)[..., None])
-    excess = argmax(theta - tau).sum(-1)[..., None] - total
-    return tau + excess / xp.where(weight > 0, weight, xp.full_like(weight, float("inf")))
+    shifted = theta - backend.stop_gradient(final.tau)
+    for _ in range(2):  # relative to tau, scores near it are exact in any dtype: the first step repairs rounding
+        near = backend.stop_gradient(shifted)
+        weight = slope(near).sum(-1)[..., None]
+        excess = argmax(shifted).sum(-1)[..., None] - total
+        shifted = shifted - excess / xp.where(weight > 0, weight, xp.full_like(weight, float("inf")))
+    return shifted
