@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from bench import environment
 from bench.cells import Cell, Group
@@ -168,7 +169,7 @@ class ClusterRun:
             time.sleep(0.05)
         return loaded
 
-    def _gone(self) -> None:
+    def _gone(self) -> NoReturn:
         raise RecordsError(
             f"The scheduler at {self._address} went away; {self.tally.rows} rows came back and are stored. "
             "Start it again and give the same command to go on."
@@ -182,8 +183,8 @@ class ClusterRun:
             del pending[future]
 
     def _collect(self, future: Any, group: Group, attempt: int, loaded: dict[str, set[str]]) -> None:
-        if future.status == "cancelled":
-            return
+        if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
+            self._gone()
         if future.status != "finished":
             error = future.exception()
             reason = f"no node could measure it ({type(error).__name__}: {error})"
@@ -192,7 +193,10 @@ class ClusterRun:
                     group, cell, {"status": "crashed", "reason": reason}, environment.row_facts(), attempt
                 )
             return
-        facts, rows = future.result()
+        try:
+            facts, rows = future.result(timeout=PATIENCE)
+        except (OSError, TimeoutError, CancelledError):  # the result was fetched through the scheduler
+            self._gone()
         cells = {cell.name: cell for cell in group.cells}
         for name, columns in rows:
             self._keep(group, cells[name], columns, facts, attempt)

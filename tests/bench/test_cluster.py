@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 
 class Cluster:
-    """A scheduler and some workers in processes of their own, as `dask scheduler` and `dask worker` start them."""
+    """A scheduler and some workers in processes of their own, started as from the command line."""
 
     def __init__(self, folder: Path, workers: int) -> None:
         self._folder, self.processes = folder, []
@@ -38,8 +39,6 @@ class Cluster:
         while not place.exists() or not place.stat().st_size:
             assert time.monotonic() < deadline, "the scheduler did not start"
             time.sleep(0.1)
-        import json
-
         self.address = json.loads(place.read_text())["address"]
         self.workers = [self._dask("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
                                    "--local-directory", str(folder)) for _ in range(workers)]  # fmt: skip
@@ -108,6 +107,7 @@ def test_a_crash_on_a_node_is_one_row(tmp_path: Path, two_workers: Cluster) -> N
 def test_a_scheduler_that_goes_away_is_a_sentence_and_the_run_goes_on_later(
     tmp_path: Path, two_workers: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    wait_for_workers(two_workers, 1)
     monkeypatch.setattr(cluster, "PATIENCE", 3.0)
     todo = groups(40)
     with Store(tmp_path / "r.sqlite") as store:

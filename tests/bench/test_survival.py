@@ -1,4 +1,4 @@
-"""What the engine must survive: kills at any moment, a full disk, a clock that goes back, two runs at once."""
+"""What the engine must survive: kills at any moment, a full disk, a clock going back, two runs at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ facts = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3
 def cell(n):
     columns = {"kind": "compare", "problem": "p", "solver": f"quick {n}", "versions": {"python": "3"}}
     return Cell(columns, "p", f"quick {n}")
-plan = Plan([Group(f"g{i}", tuple(cell(6 * i + j) for j in range(6)), Settings(timeout=20, repeat=1)) for i in range(5)])
+settings = Settings(timeout=20, repeat=1)
+plan = Plan([Group(f"g{i}", tuple(cell(6 * i + j) for j in range(6)), settings) for i in range(5)])
 try:
     with Store(sys.argv[1]) as store:
         run = Run(store, facts, job="misbehaving:job")
