@@ -56,8 +56,8 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
         t = state.t + scale[..., None] * direction
         p, F, D = _at(problem, u, A, t)
         # convexity: where the slope along the step is still downhill, D has gone down, whatever rounding says
-        bad = (D > state.D + 1e-4 * scale * descent) & (dot(F, direction) > 0)
-        bad = bad & (D > state.D + 8 * eps * (1 + xp.abs(state.D)))
+        bad = (state.D + 1e-4 * scale * descent < D) & (dot(F, direction) > 0)
+        bad = bad & (state.D + 8 * eps * (1 + xp.abs(state.D)) < D)
         return scale, t, p, F, D, bad
 
     def shorten(trial: tuple[Array, ...]) -> tuple[Array, ...]:

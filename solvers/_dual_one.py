@@ -53,15 +53,18 @@ def step(problem: InnerProblem, u: Array, a: Array, state: State) -> State:
     slope = regularizer.coordinate_slope(theta, low, high)
     F = t - (a * p).sum(-1)
     weight = 1 + (a * a * slope).sum(-1)
-    left = xp.maximum(state.low, xp.where(F < 0, t, t - F))
-    right = xp.minimum(state.high, xp.where(F > 0, t, t - F))
+    # 2: where the slope is 1 Newton's step is t - F itself, and must not count as the end of the bracket
+    left = xp.maximum(state.low, xp.where(F < 0, t, t - 2 * F))
+    right = xp.minimum(state.high, xp.where(F > 0, t, t - 2 * F))
     proposal = t - F / weight
     middle = left + (right - left) / 2
     inside = (proposal > left) & (proposal < right)
     # a Newton step that leaves the bracket as wide as half of what it was is followed by a bisection
     slow = (right - left) > 0.5 * state.width
     onto_end = (F == 0) | (right <= left)
-    following = xp.where(onto_end, t, xp.where(inside & ~(slow & (state.error <= 2 * xp.abs(F))), proposal, middle))
+    following = xp.where(
+        onto_end, t, xp.where(inside & ~(slow & (state.error <= 2 * xp.abs(F))), proposal, middle)
+    )
     noise = 4 * backend.eps(t) * (xp.abs(t) + xp.abs(F - t))
     return State(following, left, right, right - left, xp.abs(F), noise)
 

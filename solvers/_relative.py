@@ -75,7 +75,11 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
         good = after >= before - 8 * backend.eps(p) * (1 + xp.abs(before))
         measured = xp.abs(measured)
     shrunk = xp.maximum(0.8 * state.L, 0.5 * measured)
-    L = xp.where(good, xp.where(blur < 0.1 * xp.abs(slope), shrunk, state.L), xp.maximum(2 * state.L + 0.5, 0.5 * measured))
+    L = xp.where(
+        good,
+        xp.where(blur < 0.1 * xp.abs(slope), shrunk, state.L),
+        xp.maximum(2 * state.L + 0.5, 0.5 * measured),
+    )
     L = backend.stop_gradient(L)
     keep = good[..., None]
     # p moved by about a J (g - theta): undoing a leaves |p_Omega(g) - p| of the point left behind

@@ -44,7 +44,9 @@ class Auto:
         if dual.unsupported(problem) is None:
             rank = None if v is None else _rank(problem, v)
             if isinstance(energy, ConcaveSpen):
-                return Choice(dual, "the kinks of rectifiers are smooth from the dual, one unknown a hidden unit")
+                return Choice(
+                    dual, "the kinks of rectifiers are smooth from the dual, one unknown a hidden unit"
+                )
             if rank is None or rank <= _MOST_RANK:
                 return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
         if not problem.concave:
@@ -53,7 +55,9 @@ class Auto:
             )
         return Choice(ProjectedGradient(), "a smooth concave energy on a set with a projection")
 
-    def solve(self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()) -> Solution:
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
         check(self, problem)
         solver = self.choose(problem, v).solver
         found: Solution = solver.solve(problem, v, p0, stop)

@@ -38,7 +38,11 @@ class ClosedForm:
             return regularizer.no_argmax(domain)
         if isinstance(energy, LinearQuadratic | Pairwise):
             if isinstance(domain, Reals) and isinstance(regularizer, Quadratic):
-                return None if energy.concave else "a U that is not negative semi-definite may have no maximum on Reals"
+                return (
+                    None
+                    if energy.concave
+                    else "a U that is not negative semi-definite may have no maximum on Reals"
+                )
             return (
                 "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
                 "use DualNewton, ProjectedNewton or ProjectedGradient"
@@ -54,7 +58,9 @@ class ClosedForm:
             )
         return f"{energy.name} has no closed form: use Auto, which knows who serves it"
 
-    def solve(self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()) -> Solution:
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
         check(self, problem)
         backend = backend_of(v)
         v = backend.stop_gradient(v)

@@ -49,7 +49,9 @@ class DualNewton:
             return f"the dual of {problem.regularizer.name} is not differentiable: use ProjectedGradient or FrankWolfe"
         return problem.regularizer.no_argmax(problem.domain)
 
-    def solve(self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()) -> Solution:
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
         check(self, problem)
         if _kinked(problem) or not _scalar(problem, v):
             return run(self, problem, v, p0, stop)

@@ -60,7 +60,9 @@ class ProjectedGradient:
             return f"without a regularizer the maximum on {problem.domain.name} may be infinite: use a compact set"
         return None
 
-    def solve(self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()) -> Solution:
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
         return run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
@@ -86,7 +88,11 @@ class ProjectedGradient:
         beta, t = _momentum(xp, state.t, state.L, mu) if rule == "accelerated" else (0 * state.t, state.t)
         q = state.p + beta[..., None] * state.move
         # an affine gradient at q needs no evaluation
-        at_q = state.g + beta[..., None] * state.bend if affine or rule != "accelerated" else _gradient(problem, v, q)
+        at_q = (
+            state.g + beta[..., None] * state.bend
+            if affine or rule != "accelerated"
+            else _gradient(problem, v, q)
+        )
         p = problem.domain.project(q + at_q / state.L[..., None])
         g = _gradient(problem, v, p)
         d, dg = p - q, g - at_q
@@ -101,7 +107,9 @@ class ProjectedGradient:
             before, after = problem.value(v, q), problem.value(v, p)
             promised = dot(at_q, d) - 0.5 * state.L * length
             good = after >= before + promised - 8 * eps * (1 + xp.abs(before))
-        measured = xp.where(length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length)
+        measured = xp.where(
+            length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length
+        )
         grown = xp.maximum(1.5 * state.L, 1.1 * measured)
         L = xp.where(good, self._next(xp, rule, state.L, measured, mu, blur < 0.1 * xp.abs(slope)), grown)
         L = backend.stop_gradient(L)
@@ -143,7 +151,9 @@ def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:
 
 def _affine(problem: InnerProblem) -> bool:
     """Whether the gradient of Phi - Omega is affine in p."""
-    return isinstance(problem.regularizer, Quadratic | Zero) and (problem.energy.linear or _quadratic(problem))
+    return isinstance(problem.regularizer, Quadratic | Zero) and (
+        problem.energy.linear or _quadratic(problem)
+    )
 
 
 def _quadratic(problem: InnerProblem) -> bool:

@@ -1,0 +1,109 @@
+"""(I - H J) d = r: the linear systems of Newton's method on theta = grad Phi(p_Omega(theta))."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gfy.backend import Backend, backend_of
+from gfy.math import dot, matvec
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input
+from gfy.sets import BandSet
+
+
+def slope_at(problem: InnerProblem, p: Array) -> Array:
+    """The diagonal of J read from p itself: 1 / omega''(p) where p is free, 0 where a bound is active."""
+    xp = backend_of(p).xp
+    low, high = problem.domain.bounds(p) if isinstance(problem.domain, BandSet) else (0.0, 1.0)
+    free = (p > low) & (p < high)
+    regularizer: Any = problem.regularizer
+    middle = p * 0 + 0.5 if regularizer.most == 1 else xp.where(free, p, p * 0 + 1)
+    inside = xp.where(free, p, middle)
+    slope = regularizer.coordinate_slope(regularizer.grad(inside), low - 1.0, high + 1.0)
+    return xp.where(free & xp.isfinite(slope), slope, 0 * slope)
+
+
+def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
+    """d for a dense Hessian U on a box or simplex: with D = diag(J), z solves (I - D^1/2 U D^1/2) z = D^1/2 r."""
+    backend = backend_of(p)
+    xp = backend.xp
+    D = slope_at(problem, p)
+    root = xp.sqrt(D)
+    eye = backend.asarray(np.eye(p.shape[-1]), like=p)
+    system = eye - root[..., :, None] * U * root[..., None, :]
+    if getattr(problem.domain, "total", None) is None:
+        moved = root * cholesky_solve(backend, system, (root * r)[..., None])[..., 0]
+    else:  # sum dp = 0: one more multiplier
+        both = cholesky_solve(backend, system, xp.stack([root * r, root], axis=-1))
+        free, tilt = root * both[..., 0], root * both[..., 1]
+        weight = tilt.sum(-1)
+        share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
+        moved = free - share[..., None] * tilt
+    return r + matvec(U, moved)
+
+
+def cholesky_solve(backend: Backend, matrix: Array, rhs: Array) -> Array:
+    """Symmetric positive definite systems [..., n, n] y = [..., n, r]."""
+    if backend.name == "jax":
+        from jax.scipy.linalg import cho_solve
+
+        factor = backend.xp.linalg.cholesky(matrix)
+        return cho_solve((factor, True), rhs)
+    if backend.name == "torch":
+        import torch
+
+        factor, _ = torch.linalg.cholesky_ex(matrix)  # a failed factor gives NaN, which the step refuses
+        return torch.cholesky_solve(rhs, factor)
+    return np.linalg.solve(matrix, rhs)
+
+
+class _Krylov(NamedTuple):
+    x: Array
+    r: Array
+    d: Array
+    rho: Array
+    count: Array
+
+
+def by_conjugate_gradients(
+    problem: InnerProblem, v: Input, p: Array, theta: Array, rhs: Array, steps: int
+) -> Array:
+    """d by conjugate gradients: I - H J is self-adjoint and positive in the inner product of J."""
+    backend = backend_of(p)
+    xp = backend.xp
+    energy = problem.energy
+
+    if isinstance(problem.domain, BandSet):
+        D = slope_at(problem, p)
+        weight = D.sum(-1)[..., None]
+        weight = xp.where(weight > 0, weight, xp.ones_like(weight))
+
+        def J(x: Array) -> Array:
+            if problem.domain.total is None:  # type: ignore[attr-defined]
+                return D * x
+            return D * (x - dot(D, x)[..., None] / weight)
+    else:
+
+        def J(x: Array) -> Array:
+            return problem.regularizer.jacobian_product(theta, problem.domain, x)
+
+    def ratio(a: Array, b: Array) -> Array:
+        return xp.where(b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), 0 * b)[..., None]
+
+    def body(s: _Krylov) -> _Krylov:
+        jd = J(s.d)
+        md = s.d - energy.hessian_product(v, p, jd)
+        alpha = ratio(s.rho, dot(jd, md))
+        x, r = s.x + alpha * s.d, s.r - alpha * md
+        rho = dot(r, J(r))
+        return _Krylov(x, r, r + ratio(rho, s.rho) * s.d, rho, s.count + 1)
+
+    rho = dot(rhs, J(rhs))
+    # the forcing term: a tenth at first, more digits as the steps converge
+    limit = rho * xp.minimum(1e-4 + 0 * rho, rho) + 1e-40
+    start = _Krylov(0 * rhs, rhs, rhs, rho, xp.sum(0 * rho))
+    final = backend.while_loop(lambda s: xp.any(s.rho > limit) & (s.count < steps), body, start)
+    # one application of the equation fills in the part that J does not see
+    return rhs + energy.hessian_product(v, p, J(final.x))
