@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -77,6 +78,7 @@ class GradientMode(Protocol):
     ) -> Array: ...
 
 
+@cache  # reading the entry points takes longer than many solves
 def default_solver() -> InnerSolver:
     """The solver used when none is named: the entry point `default` of the group `gfy.solvers`."""
     for point in entry_points(group="gfy.solvers", name="default"):
