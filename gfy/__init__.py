@@ -8,6 +8,7 @@ from gfy.certificate import Certificate, certify
 from gfy.chain import Chain, ChainEntropy
 from gfy.checks import debug
 from gfy.conjugate import argmax, conjugate
+from gfy.convex_concave import ConvexConcave
 from gfy.ctransform import c_transform, concave_conjugate, infimal_convolution
 from gfy.decoding import decode
 from gfy.energies import (
@@ -26,6 +27,7 @@ from gfy.energies import (
     Spen,
 )
 from gfy.errors import GfyError, GfyTypeError, GfyValueError, UnsupportedError
+from gfy.explain import Explanation, explain
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
 from gfy.problem import InnerProblem
@@ -37,12 +39,13 @@ from gfy.targets import AffineLoss, Target
 __all__ = [
     "AffineLoss", "ArgmaxLoss", "Ball", "Biconjugate", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff",
     "Box", "CalibrationBound", "CappedSimplex", "Certificate", "Chain", "ChainEntropy", "ConcaveSpen",
-    "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope", "FenchelYoungLoss",
-    "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode", "Implicit", "InnerProblem",
-    "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp", "MarginLoss", "Maxout", "Metric",
-    "OracleHull", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals", "Rectifier", "Regularizer",
-    "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver", "Stop", "Target", "Tsallis",
-    "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of", "biconjugate", "bregman", "bregman_dual",
-    "c_transform", "calibration_bound", "certify", "concave_conjugate", "conjugate", "debug", "decode",
-    "excess_risks", "get_backend", "infimal_convolution", "solve_biconjugate",
+    "ConvexConcave", "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope",
+    "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode",
+    "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp",
+    "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals",
+    "Rectifier", "Regularizer", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
+    "Stop", "Target", "Tsallis", "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of",
+    "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
+    "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend",
+    "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip

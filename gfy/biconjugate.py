@@ -173,7 +173,7 @@ def _search(
     p: Array,
     procedure: str,
     first: Input,
-    solver: InnerSolver,
+    solver: Any,
     starts: int,
     spread: float,
     seed: int,
@@ -204,7 +204,7 @@ def _compiled(
     backend_name: str,
     problem: InnerProblem,
     procedure: str,
-    solver: InnerSolver,
+    solver: Any,
     space: InputSpace,
     stop: Stop,
 ) -> Callable[[Array, Array], tuple[Array, Array]]:

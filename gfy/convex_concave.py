@@ -1,9 +1,10 @@
 """The convex-concave procedure for losses that are a difference of convex functions of v.
 
-Where Phi is convex in v (rectifier, maxout and log-sum-exp networks), L(v, y) = Omega^Phi(v) - Phi(v, y) + Omega(y) is
-a difference of two convex functions. Replacing Phi(., y) by its tangent at the current v gives a convex upper bound
-that touches L there: minimising one such bound after another never increases the loss, and needs no step size.
-Reference: Yuille and Rangarajan (2003); Blondel et al. (2022), Section 4, who leave its use to future work.
+Where Phi is convex in v (rectifier, maxout and log-sum-exp networks), L(v, y) = Omega^Phi(v) - Phi(v, y) +
+Omega(y) is a difference of two convex functions. Replacing Phi(., y) by its tangent at the current v gives a
+convex upper bound that touches L there: minimising one such bound after another never increases the loss, and
+needs no step size. Reference: Yuille and Rangarajan (2003); Blondel et al. (2022), Section 4, who leave its
+use to future work.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from gfy.regularizers.base import _extent
 
 
 class Descent(NamedTuple):
-    """theta where the procedure ended, the objective before each round and after the last, inner evaluations spent."""
+    """theta where the procedure ended, the objective before each round and after the last, inner evaluations
+    spent.
+    """
 
     theta: Any
     objectives: list[float]
@@ -34,7 +37,7 @@ class Descent(NamedTuple):
 
 
 def not_dc(problem: InnerProblem) -> str | None:
-    """Why the loss is not known to be a difference of convex functions of v, in a sentence; None where it is."""
+    """Why the loss is not known to be a difference of convex functions of v; None where it is."""
     if problem.energy.in_v == "nonconvex":
         return f"{problem.energy.name} is not convex in v"
     if problem.energy.in_v == "convex" and _extent(problem.domain)[0] < 0:
@@ -46,7 +49,8 @@ def not_dc(problem: InnerProblem) -> str | None:
 class ConvexConcave:
     """Minimise a difference-of-convex loss by minimising convex upper bounds of it.
 
-    `rounds` bounds are minimised, each by at most `inner.max_steps` evaluations or until its gradient is `inner.tol`.
+    `rounds` bounds are minimised, each by at most `inner.max_steps` evaluations or until its gradient is
+    `inner.tol`.
     """
 
     loss: FenchelYoungLoss
@@ -63,7 +67,9 @@ class ConvexConcave:
             raise UnsupportedError(f"the convex-concave procedure on {self.loss.problem.name}: {reason}")
 
     def majorant(self, v: Any, y: Array, anchor: Any) -> Array:
-        """A convex function of v that is above L(v, y) and touches it at the anchor, [...]; differentiable in v."""
+        """A convex function of v that is above L(v, y) and touches it at the anchor, [...]; differentiable in
+        v.
+        """
         problem = self.loss.problem
         v, anchor = check_input(problem, v), check_input(problem, anchor)
         y = check_target(problem, v, y, self.loss.target_tol)
@@ -72,8 +78,8 @@ class ConvexConcave:
     def minimize(self, network: Callable[[Any], Any], theta: Any, y: Array, penalty: float = 0.0) -> Descent:
         """Minimise mean_i L(network(theta)_i, y_i) + penalty / 2 |theta|^2, theta any tree of arrays.
 
-        network(theta) is the energy's Input for all examples; where it is affine in theta the bounds are convex, and
-        the objective never rises (but for rounding) whatever it is.
+        network(theta) is the energy's Input for all examples; where it is affine in theta the bounds are
+        convex, and the objective never rises (but for rounding) whatever it is.
         """
         problem = self.loss.problem
         backend = backend_of(theta)

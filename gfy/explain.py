@@ -1,0 +1,158 @@
+"""Everything the paper says of one problem, in words: what holds, with which constants, what can solve it,
+why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gfy.backend import backend_of
+from gfy.calibration import calibration_bound, not_calibrated
+from gfy.decoding import as_target
+from gfy.gradients import Envelope, Implicit, Unrolled
+from gfy.problem import InnerProblem
+from gfy.protocols import InnerSolver
+from gfy.theorems import Finding, closed_form, findings, loss_in_v, unique
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a problem; `str()` of it is a page to read."""
+
+    problem: str
+    in_v: str
+    in_p: str
+    loss: str
+    loss_why: str
+    unique: bool
+    closed_form: str | None
+    closed_form_why: str
+    constants: dict[str, float]
+    findings: list[Finding]
+    calibrated: dict[str, str | None]  # target -> why not; None where calibrated
+    bounds: dict[str, float]  # target -> 8 sigma^2 M
+    solvers: dict[str, str | None] = field(default_factory=dict)  # name -> why not; None where it serves
+    gradients: dict[str, dict[str, str | None]] = field(default_factory=dict)  # mode -> solver -> why not
+
+    def holds(self, statement: str) -> bool:
+        """Whether the statement whose text contains these words is known to hold."""
+        for finding in self.findings:
+            if statement.lower() in finding.statement.lower():
+                return finding.holds
+        raise KeyError(f"no statement says {statement!r}: {', '.join(f.statement for f in self.findings)}")
+
+    def __str__(self) -> str:
+        lines = [self.problem, "=" * len(self.problem), ""]
+        lines += [
+            f"energy       {self.in_v} in v, {self.in_p} in p",
+            f"loss         {self.loss} in v: {self.loss_why}",
+        ]
+        lines.append(f"argmax       {'unique' if self.unique else 'not known to be unique'}")
+        lines.append(f"closed form  {'yes' if self.closed_form else 'no'}: {self.closed_form_why}")
+        if self.constants:
+            lines += ["", "Constants"] + [
+                f"  {name:<44} {value:.6g}" for name, value in self.constants.items()
+            ]
+        lines += ["", "What the paper proves of it"]
+        for finding in self.findings:
+            lines.append(f"  {'yes' if finding.holds else 'no ':<4}{finding.statement}: {finding.why}")
+        lines += ["", "Calibrated for"]
+        for target, reason in self.calibrated.items():
+            known = (
+                f"; (target excess)^2 <= {self.bounds[target]:.6g} (surrogate excess)"
+                if target in self.bounds
+                else ""
+            )
+            lines.append(f"  yes {target}{known}" if reason is None else f"  no  {target}: {reason}")
+        if self.solvers:
+            lines += ["", "Solvers"]
+            lines += [
+                f"  {'yes' if why is None else 'no ':<4}{name}{'' if why is None else ': ' + why}"
+                for name, why in self.solvers.items()
+            ]
+        if self.gradients:
+            lines += ["", "Gradient modes"]
+            for mode, answers in self.gradients.items():
+                good = [name for name, why in answers.items() if why is None]
+                bad = sorted(
+                    {
+                        why
+                        for name, why in answers.items()
+                        if why is not None and self.solvers.get(name) is None
+                    }
+                )
+                lines.append(
+                    f"  {'yes' if good else 'no ':<4}{mode}" + (f" with {', '.join(good)}" if good else "")
+                )
+                lines += [f"      not: {why}" for why in bad]
+        return "\n".join(lines)
+
+
+def explain(
+    problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
+) -> Explanation:
+    """Which theorems apply to a problem and why not, its constants, and which solvers and gradient modes
+    serve it.
+
+    k, the size of p, and an input v make more constants known (k is read from v where it can be). Solvers are
+    named by the caller, since this library knows none.
+    """
+    if v is not None:
+        v = problem.energy.coerce(v)
+        problem.energy.check(v)
+        k = k or problem.energy.dim(v)
+    energy = problem.energy
+    formula, why = closed_form(problem, k)
+    kind, because = loss_in_v(problem)
+    constants = _constants(problem, v, k)
+    calibrated, bounds = {}, {}
+    for name, target in _targets(k).items():
+        calibrated[name] = not_calibrated(problem, target)
+        if calibrated[name] is None and k is not None:
+            bounds[name] = calibration_bound(problem, target, k).factor
+    chosen = list(solvers)
+    modes: list[Any] = [Envelope(), Implicit(), Unrolled()]
+    return Explanation(
+        problem.name,
+        energy.in_v,
+        "linear" if energy.linear else "concave" if energy.concave else "nonconcave",
+        kind,
+        because,
+        unique(problem)[0],
+        why if formula else None,
+        why,
+        constants,
+        findings(problem, k),
+        calibrated,
+        bounds,
+        {solver.name: solver.unsupported(problem) for solver in chosen},
+        {mode.name: {solver.name: mode.unsupported(problem, solver) for solver in chosen} for mode in modes}
+        if chosen
+        else {},
+    )
+
+
+def _targets(k: int | None) -> dict[str, Any]:
+    names = {"zero_one": as_target("zero_one"), "hamming": as_target("hamming"), "ndcg": as_target("ndcg")}
+    return names | {"precision_at_k (k = 1)": as_target("precision_at_k", 1)}
+
+
+def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]:
+    gamma = problem.regularizer.strong_convexity(problem.domain)
+    found = {"gamma, strong convexity of Omega on C": gamma}
+    if k is not None:
+        found["diameter of C"] = problem.domain.diameter(k)
+        found["Lipschitz constant of Omega on C"] = problem.regularizer.lipschitz(problem.domain, k)
+    if problem.energy.linear and gamma > 0:
+        found["Lipschitz constant of p* in the scores (1/gamma)"] = 1 / gamma
+    if v is not None:
+        smoothness = problem.energy.smoothness(v)
+        if smoothness is not None:
+            beta = float(backend_of(v).to_numpy(smoothness).max())
+            found["smoothness of Phi in p, over the given v"] = beta
+            if gamma > 0 and problem.concave:
+                found["condition number of the inner problem"] = (beta + gamma) / gamma
+                found["Lipschitz constant of p* in a linear term (1/gamma)"] = 1 / gamma
+    return found
