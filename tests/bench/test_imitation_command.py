@@ -20,11 +20,13 @@ from typer.testing import CliRunner
 
 from bench.commands.reproduce_imitation import imitation
 from bench.experiments.imitation.command import Options, reproduce
-from bench.experiments.imitation.demonstrations import load_demonstrations
+from bench.experiments.imitation.demonstrations import Demonstrations, Scaling, load_demonstrations
 from bench.experiments.imitation.experiment import Experiment
+from bench.experiments.imitation.models import Model
 from bench.experiments.imitation.settings import GRIDS, Grid
 from bench.experiments.imitation.simulation import make_environment
 from bench.experiments.imitation.tasks import find_task
+from bench.experiments.imitation.training import Run, Trained
 from bench.records import Store, read
 from gfy.errors import GfyValueError
 
@@ -81,6 +83,7 @@ def test_the_whole_experiment_in_small_and_resumed(
         raise AssertionError("nothing is left to train")
 
     monkeypatch.setattr("bench.experiments.imitation.experiment.train", trained)
+    monkeypatch.setattr("bench.experiments.imitation.figure.draw", lambda frame, stem: [])  # drawn once above
     reproduce(tuned)  # everything is there
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "imitation.csv"), written)
     # A longer evaluation reads the trained policies from their files.
@@ -122,6 +125,12 @@ def test_an_interrupt_keeps_what_is_finished(
             raise KeyboardInterrupt
         return real(*given, **more)
 
+    def untrained(model: Model, data: Demonstrations, runs: list[Run], *_: object) -> Trained:
+        drawn = [model.initial(run.seed) for run in runs]
+        theta = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
+        return Trained(theta, Scaling.fit(data), np.zeros(len(runs)))
+
+    monkeypatch.setattr(experiment, "train", untrained)
     monkeypatch.setattr(experiment, "evaluate", stops)
     with pytest.raises(SystemExit) as ended:
         reproduce(options(data, tmp_path, episodes=1))

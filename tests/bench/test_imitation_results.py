@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bench.experiments.imitation import rows
+from bench.experiments.imitation.findings import findings, lines, overhead
 from bench.experiments.imitation.results import (
     COLUMNS,
     comparison,
@@ -108,6 +109,32 @@ def test_the_page_and_the_figure_come_from_rows(store: Store, tmp_path: Path) ->
     svg, png = draw(frame, tmp_path / "figure")
     assert svg.read_text().count("<path") > 20
     assert png.stat().st_size > 5_000
+
+
+def test_findings_follow_the_rows(store: Store) -> None:
+    frame = seeds_frame(store.frame())
+    assert lines(frame) == [
+        "Hopper-v5, 11 trajectories, paper: unary 1400 ± 20 (0.496), pairwise 2100 ± 100 (0.748); "
+        f"difference +700 [{frame_gap(frame)}]: pairwise"
+    ]
+    assert "at least as high on 1 of 1 tasks (Hopper-v5)" in findings(frame)[0]
+    assert "worse on none" in findings(frame)[0]
+    assert "within 30%" in findings(frame)[1]
+    # The pairwise policy now takes as long as the whole simulation of the unary one.
+    slow = frame.assign(policy_s=np.where(frame["model"] == "pairwise", 2.2, 0.2))
+    assert overhead(slow) == {"Hopper-v5": pytest.approx(1.0)}
+    assert "beyond 30%" in findings(slow)[1]
+    tuned = frame.assign(setting="tuned", normalised=np.where(frame["model"] == "pairwise", 0.95, 0.2))
+    assert "90% of the expert on Hopper-v5, Walker2d-v5, Ant-v5 (11 trajectories)? On Hopper-v5." in "".join(
+        findings(tuned)
+    )
+    alone = frame[frame["model"] == "unary"]
+    assert lines(alone) == ["Hopper-v5, 11 trajectories, paper: unary 1400 ± 20 (0.496)"]
+
+
+def frame_gap(frame: pd.DataFrame) -> str:
+    row = comparison(frame).iloc[0]
+    return f"{row['gap_low']:+.0f}, {row['gap_high']:+.0f}"
 
 
 def test_an_empty_store_gives_an_empty_file_and_a_page(tmp_path: Path) -> None:

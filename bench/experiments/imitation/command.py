@@ -131,6 +131,7 @@ def _setting(experiment: Experiment, options: Options, name: str, task: Task, mo
 def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) -> None:
     """Write imitation.csv, .md, .svg and .png (and the search) from all rows of the store."""
     from bench.experiments.imitation.figure import draw
+    from bench.experiments.imitation.findings import lines
     from bench.experiments.imitation.results import seeds_frame, write_csv
     from bench.experiments.imitation.summary import page
 
@@ -141,6 +142,8 @@ def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) ->
     written = [path, path.with_suffix(".md")]
     if len(frame):
         written += draw(frame, options.out / "imitation")
+        for line in lines(frame):
+            say(line)
     say(f"Written: {', '.join(str(one) for one in written)}.")
 
 

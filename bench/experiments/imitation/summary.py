@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from bench.experiments.imitation.findings import findings
 from bench.experiments.imitation.results import comparison
 from bench.experiments.imitation.settings import PAPER
 
@@ -24,6 +25,8 @@ def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
         "Written by `gfy reproduce imitation` from stored rows (`imitation.sqlite`).",
         "",
     ]
+    if len(frame):
+        parts += ["## What it shows", "", *findings(frame), ""]
     table = comparison(frame) if len(frame) else None
     for setting, title in TITLES.items():
         if table is None or not (table["setting"] == setting).any():
