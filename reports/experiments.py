@@ -35,14 +35,17 @@ def split(results: list[Path]) -> tuple[list[Path], Experiments]:
     for path in dict.fromkeys([*results, *(b for b in beside if b.is_file())]):
         kind = _kind(path)
         if kind == "multilabel":
-            found.multilabel = pd.concat([f for f in (found.multilabel, pd.read_csv(path)) if len(f)])
+            found.multilabel = _joined(found.multilabel, path)
         elif kind == "imitation":
-            found.imitation = pd.concat([f for f in (found.imitation, pd.read_csv(path)) if len(f)])
+            found.imitation = _joined(found.imitation, path)
         else:
             stores.append(path)
-    for frame in (found.multilabel, found.imitation):
-        frame.reset_index(drop=True, inplace=True)
     return stores, found
+
+
+def _joined(known: pd.DataFrame, path: Path) -> pd.DataFrame:
+    more = pd.read_csv(path)
+    return pd.concat([known, more], ignore_index=True) if len(known) else more
 
 
 def _kind(path: Path) -> str:

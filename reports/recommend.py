@@ -1,7 +1,7 @@
 """What to use for a problem like yours: the best measured choice on the nearest measured problems.
 
 Distance is counted in decades (powers of ten) of size: |log10| of the ratio of k, of rank, and half that of
-batch. Within one decade the evidence is near; beyond it the answer says so and names the command that measures.
+batch. Within one decade the evidence is near; beyond it the answer says so and names what would measure it.
 """
 
 from __future__ import annotations
