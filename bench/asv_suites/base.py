@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from bench.environment import gpus
+
 NAMES = ["solver", "problem", "k", "batch", "backend", "dtype"]
 BACKENDS = ["jax:cpu", "jax:cuda", "torch:cpu", "torch:cuda"]
 DTYPES = ["float64", "float32"]
@@ -44,9 +46,29 @@ def need(backend: str) -> tuple[str, str]:
     framework, _, device = backend.partition(":")
     if importlib.util.find_spec(framework) is None:
         raise NotImplementedError(f"{framework} is not installed")
-    if device != "cpu" and device not in devices(framework):
+    # The driver is asked first: it answers at once, where waking a framework up takes seconds a cell.
+    if device != "cpu" and (not gpus() or device not in devices(framework)):
         raise NotImplementedError(f"{framework} sees no {device} device")
     return framework, device
+
+
+def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
+    """The bytes a device's allocator held at most during a call; a device without statistics is n/a."""
+    if framework == "torch":
+        import torch
+
+        if device != "cuda":
+            raise NotImplementedError("torch keeps no memory statistics of the CPU")
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        return float(torch.cuda.max_memory_allocated())
+    import jax
+
+    call()
+    stats = jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats()
+    if not stats:
+        raise NotImplementedError(f"JAX keeps no memory statistics of this {device} device")
+    return float(stats["peak_bytes_in_use"])
 
 
 def in_profile(peer: bool, k: int, sizes: list[int], dtype: str, backend: str) -> None:

@@ -1,0 +1,130 @@
+"""The gate on commits of a small repository: a slowed copy of a solver is caught, an unchanged one is not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.regressions.cells import CELLS, Cell, choose
+from bench.regressions.checkout import side_by_side
+from bench.regressions.gate import Effort, compare_commits
+from bench.regressions.show import table
+from gfy.errors import GfyValueError
+
+ROOT = Path(__file__).resolve().parents[2]
+CELL = Cell("pairwise-gini", 12, 5, 1, "ProjectedGradient", "torch", tol=1e-6, max_steps=40)
+SLOWED = """
+
+def _slow(solve):
+    def slower(self, *args, **kwargs):
+        for _ in range(2):
+            solve(self, *args, **kwargs)
+        return solve(self, *args, **kwargs)
+
+    return slower
+
+
+ProjectedGradient.solve = _slow(ProjectedGradient.solve)
+"""
+ROUGH = """
+
+def _rough(solve):
+    def rougher(self, problem, v, p0=None, stop=None):
+        found = solve(self, problem, v, p0, stop)
+        return found._replace(p=0.999 * found.p)
+
+    return rougher
+
+
+ProjectedGradient.solve = _rough(ProjectedGradient.solve)
+"""
+
+
+def git(repo: Path, *args: str) -> str:
+    name = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *name, *args], cwd=repo, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with this library: `start`, an `unchanged` commit, a `slowed` and a `rough` one."""
+    pytest.importorskip("torch")
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    place = tmp_path_factory.mktemp("gate") / "repo"
+    for room in ("gfy", "solvers"):
+        shutil.copytree(ROOT / room, place / room, ignore=shutil.ignore_patterns("__pycache__"))
+    git(place, "init", "--quiet")
+    git(place, "add", "-A")
+    git(place, "commit", "--quiet", "-m", "start")
+    git(place, "tag", "start")
+    solver = place / "solvers" / "projected_gradient.py"
+    plain = solver.read_text()
+    for tag, text in (("unchanged", "\n# a comment\n"), ("slowed", SLOWED), ("rough", ROUGH)):
+        solver.write_text(plain + text)
+        git(place, "commit", "--quiet", "-am", tag)
+        git(place, "tag", tag)
+    return place
+
+
+def verdicts(repo: Path, head: str, effort: Effort) -> dict[str, str]:
+    found = compare_commits(repo, "start", head, [CELL], effort)
+    table(found)
+    return {v.metric: v.verdict for v in found}
+
+
+def test_a_slowed_solver_is_caught(repo: Path) -> None:
+    found = verdicts(repo, "slowed", Effort(launches=1, rounds=8, slice_s=0.01, seeds=2))
+    assert found["time"] == "worse"
+    assert found["gradient time"] == "worse"
+    assert found["certified gap"] == "same"
+    assert found["gradient error"] == "same"
+
+
+def test_a_less_accurate_solver_is_caught(repo: Path) -> None:
+    found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3))
+    assert found["certified gap"] == "worse"
+    assert found["gradient error"] == "worse"
+
+
+@pytest.mark.slow
+def test_an_unchanged_solver_is_not_reported(repo: Path) -> None:
+    found = verdicts(repo, "unchanged", Effort(launches=3, rounds=10, slice_s=0.02, seeds=2))
+    assert set(found.values()) == {"same"}
+
+
+def test_an_unchanged_solver_keeps_its_accuracy_verdicts(repo: Path) -> None:
+    found = verdicts(repo, "unchanged", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
+    assert found["certified gap"] == found["gradient error"] == "same"
+    assert found["time"] != "not comparable"
+
+
+def test_a_commit_without_the_solver_is_not_comparable(repo: Path) -> None:
+    absent = Cell("pairwise-gini", 12, 5, 1, "NoSuchSolver", "torch")
+    (found,) = compare_commits(repo, "start", "unchanged", [absent], Effort(launches=1, rounds=2))
+    assert found.verdict == "not comparable"
+    assert "NoSuchSolver" in found.reason
+
+
+def test_checkouts_are_gone_afterwards(repo: Path) -> None:
+    with side_by_side(repo, "start", ".") as (old, here):
+        assert here == repo
+        assert "_slow" not in (old / "solvers" / "projected_gradient.py").read_text()
+    assert not old.exists()
+    assert len(git(repo, "worktree", "list").splitlines()) == 1
+
+
+def test_bad_names_get_a_sentence(repo: Path) -> None:
+    with (
+        pytest.raises(GfyValueError, match="no commit, branch or tag"),
+        side_by_side(repo, "start", "nonsense"),
+    ):
+        pass
+    with pytest.raises(GfyValueError, match="No cell's name contains"):
+        choose(["nonsense"])
+    assert choose([]) == list(CELLS)
+    assert {cell.solver for cell in choose(["dualnewton", "torch"])} == {"DualNewton"}
