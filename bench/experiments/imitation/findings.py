@@ -51,9 +51,9 @@ def _paper(frame: pd.DataFrame) -> list[str]:
     sure = table[table["better"] == "pairwise"]["task"].tolist()
     lost = table[table["better"] == "unary"]["task"].tolist()
     return [
-        f"- Does pairwise beat unary at the paper's settings ({MOST} trajectories)? Its mean is at least as high "
-        f"on {len(ahead)} of {len(table)} tasks ({_names(ahead)}); beyond the 95% interval it is better on "
-        f"{_names(sure)} and worse on {_names(lost)}. The paper reports an improvement on 3 of 4."
+        f"- Does pairwise beat unary at the paper's settings ({MOST} trajectories)? Its mean is at least as "
+        f"high on {len(ahead)} of {len(table)} tasks ({_names(ahead)}); beyond the 95% interval it is better "
+        f"on {_names(sure)} and worse on {_names(lost)}. The paper reports an improvement on 3 of 4."
     ]
 
 

@@ -48,14 +48,8 @@ def film(
             "No video was written: MuJoCo could not draw a frame with egl, osmesa or glfw here; install "
             "one (Debian: libegl1 or libosmesa6) or set MUJOCO_GL to the one you have."
         )
-    # MuJoCo reads this once, at import: set it for the process that films.
-    os.environ["MUJOCO_GL"] = library
-    try:
-        frames, total, rate = _frames(task, policy, steps, width)
-    except Exception as error:
-        if "mujoco" not in sys.modules:
-            raise
-        return None, f"No video was written: rendering with {library} failed ({error})."
+    os.environ["MUJOCO_GL"] = library  # gymnasium reads it when it first draws
+    frames, total, rate = _frames(task, policy, steps, width)
     path = _write(frames, stem, rate)
     return path, f"{path}: {len(frames)} steps of {task.env_id}, return so far {total:.0f}."
 
