@@ -57,12 +57,13 @@ class Workload:
 
 
 def to_device(x: np.ndarray, backend: str, device: str, dtype: str) -> Any:
-    """A NumPy array as an array of a framework on a device."""
+    """A NumPy array as an array of a framework on a device: "cpu", "cuda", or "cuda:1" for the second one."""
     if backend == "jax":
         import jax
         import jax.numpy as jnp
 
-        place = jax.devices({"cuda": "gpu"}.get(device, device))[0]
+        kind, _, index = device.partition(":")
+        place = jax.devices({"cuda": "gpu"}.get(kind, kind))[int(index or 0)]
         return jax.device_put(jnp.asarray(x, dtype=dtype), place)
     if backend == "torch":
         import torch
