@@ -23,7 +23,7 @@ class ClosedForm:
     """p* in one evaluation, [..., k].
 
     Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
-    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T. Metrics: p* = v where Omega is 1-Lipschitz and
+    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite). Metrics: p* = v where Omega is 1-Lipschitz and
     v lies in C; examples whose v does not are answered with the projection of v and `converged=False`.
     Reference: Blondel et al. (2022), Table 1.
     """
@@ -38,11 +38,7 @@ class ClosedForm:
             return regularizer.no_argmax(domain)
         if isinstance(energy, LinearQuadratic | Pairwise):
             if isinstance(domain, Reals) and isinstance(regularizer, Quadratic):
-                return (
-                    None
-                    if energy.concave
-                    else "a U that is not negative semi-definite may have no maximum on Reals"
-                )
+                return None
             return (
                 "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
                 "use DualNewton, ProjectedNewton or ProjectedGradient"
@@ -72,6 +68,8 @@ class ClosedForm:
         else:
             p = _system(problem, v)
         error = p.sum(-1) * 0
+        if not energy.linear and not energy.concave:
+            error = _unbounded(problem, v) + error
         return Solution(p, error, _no_steps(error), error <= stop.tol)
 
     def _metric(self, problem: InnerProblem, v: Input) -> Solution:
@@ -100,6 +98,14 @@ def _system(problem: InnerProblem, v: Any) -> Array:
         return (rhs - matvec(A, solve(small, matvec(transpose(A), rhs)))) / c
     k = rhs.shape[-1]
     return solve(c * backend.asarray(np.eye(k), like=rhs) - curvature.U, rhs)
+
+
+def _unbounded(problem: InnerProblem, v: Any) -> Array:
+    """0 where curvature I - U is positive definite, infinity where the problem has no maximum, [...]."""
+    assert isinstance(problem.regularizer, Quadratic)
+    xp = backend_of(v).xp
+    largest = xp.max(xp.linalg.eigvalsh(v.U), axis=-1)
+    return xp.where(largest < problem.regularizer.curvature, 0 * largest, xp.full_like(largest, float("inf")))
 
 
 def _no_steps(error: Array) -> Array:

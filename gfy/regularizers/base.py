@@ -16,6 +16,8 @@ from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.threshold import threshold
 
+_COARSE = 1e-4  # the resolution of half precision, above that of float32
+
 
 class Regularizer:
     """A convex function Omega on a set C; p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p) is its argmax map."""
@@ -51,7 +53,7 @@ class Regularizer:
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
-        return backend_of(theta).jvp(lambda t: self.argmax(t, domain), (theta,), (x,))[1]
+        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta)[1](x)[0]  # J is symmetric
 
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
@@ -117,6 +119,9 @@ class Separable(Regularizer):
             return self.coordinate_argmax(theta, low, high)
         if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
             return namespace(theta).zeros_like(theta) + high  # the set is one point
+        if backend_of(theta).eps(theta) > _COARSE:  # half precision cannot hold a multiplier near large scores
+            wide = namespace(theta).astype(theta, namespace(theta).float32)
+            return namespace(theta).astype(self.argmax(wide, domain), theta.dtype)
         return self.coordinate_argmax(self._shifted(theta, domain), low, high)
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
