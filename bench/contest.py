@@ -99,20 +99,27 @@ def to_accuracy(
     certify: Callable[[Any], float],
     target: float,
     ladder: Iterable[float] = LADDER,
+    patience_s: float = 120.0,
 ) -> Contender:
     """The contender at the loosest tolerance whose certificate meets `target`.
 
     `build(tol)` gives a contender and what returns its p. One that meets it nowhere is returned at its most
-    accurate tolerance, its gap above the target: a comparison at equal accuracy must leave it out.
+    accurate tolerance, its gap above the target: a comparison at equal accuracy must leave it out. The climb
+    also ends where a tighter tolerance helped no more, or after `patience_s` seconds.
     """
     best: Contender | None = None
+    stuck, start = 0, time.perf_counter()
     for tol in ladder:
+        if best is not None and (stuck >= 3 or time.perf_counter() - start > patience_s):
+            break
         contender, solution = build(tol)
         contender.tol, contender.gap = tol, certify(solution())
         if contender.gap <= target:
             return contender
         if best is None or contender.gap < (best.gap if best.gap is not None else np.inf):
-            best = contender
+            best, stuck = contender, 0
+        else:
+            stuck += 1
     assert best is not None, "the ladder of tolerances is empty"
     best.note = f"reached {best.gap:.0e} only"
     return best
