@@ -21,6 +21,7 @@ VERBS = {
     "data": "List, fetch, check and show the datasets.",
     "list": "List solvers, problems, gradients, backends, suites or datasets.",
     "check": "Run the conformance suite on a solver, also your own.",
+    "theory": "Check the paper's theorems by experiment: calibration, DC training, structures.",
     "explain": "Say which theorems, solvers and gradient modes apply to a problem, and why not the others.",
     "doctor": "Show versions, devices and threads, what is missing and how to install it.",
     "records": "Export, merge, verify and show stored rows.",

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 APPLICATION_ID = 0x47465931  # "GFY1", in the header of every store: how a foreign SQLite file is told apart
 STATUSES = ("ok", "not converged", "timeout", "crashed", "not finite", "unsupported")
-KINDS = ("compare", "multilabel", "imitation", "bars", "asv", "pytest")
+KINDS = (
+    "compare", "multilabel", "imitation", "bars", "asv", "pytest", "calibration", "dc", "structured",
+)  # fmt: skip
 
 COLUMNS: dict[str, str] = {
     "key": "TEXT", "schema": "INTEGER", "kind": "TEXT", "status": "TEXT", "reason": "TEXT", "created": "TEXT",

@@ -44,7 +44,8 @@ class Rows:
     @property
     def compared(self) -> pd.DataFrame:
         """The rows that measure a solver on an inner problem; trainings and simulations are told apart."""
-        return self.frame[~self.frame["kind"].isin(["multilabel", "imitation"])]
+        others = ["multilabel", "imitation", "calibration", "dc", "structured"]
+        return self.frame[~self.frame["kind"].isin(others)]
 
 
 def load(paths: Iterable[Path]) -> Rows:
