@@ -23,7 +23,7 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     out["solver_call"] = _variants(out["solver"], own, quoted=True)
     out["solver"] = _variants(out["solver"], own)
     out["gradient"] = _variants(out["gradient"], of_mode)
-    out["mode"] = out["gradient"].str.partition("(")[0]
+    out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
     for prefix in ("steady", "backward"):
         out[f"{prefix}_high_s"] = _upper(out, prefix)

@@ -13,7 +13,7 @@ FLOOR = 1e-17
 
 def errors(frame: pd.DataFrame) -> pd.DataFrame:
     """Median, range and bound of the relative gradient error at each mode's tightest tolerance."""
-    rows = frame[(frame["gradient"] != "none") & frame["grad_error"].notna() & (frame["status"] == "ok")]
+    rows = frame[(frame["gradient"] != "none") & np.isfinite(frame["grad_error"]) & (frame["status"] == "ok")]
     rows = rows[rows["dtype"] == rows["dtype"].max()] if len(rows) else rows
     keys = ["solver", "gradient", "backend"]
     tight = rows[rows["tol"].fillna(0) == rows.groupby([*keys, "instance"])["tol"].transform("min").fillna(0)]

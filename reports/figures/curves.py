@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from . import base
@@ -25,7 +26,7 @@ def shown_problems(frame: pd.DataFrame, limit: int = base.PANEL_LIMIT) -> list[s
 def ladder(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """The fastest row at each tolerance in the widest dtype; steps below zero mean not iterative."""
     rows = frame[
-        frame["gap_rel"].notna() & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])
+        np.isfinite(frame["gap_rel"]) & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])
     ]
     wide = rows.groupby("instance")["dtype"].transform("max")  # "float64" > "float32" as text too
     rows = rows[rows["dtype"] == wide].sort_values("steady_s", kind="stable")

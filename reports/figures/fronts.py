@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..pareto import front
@@ -17,7 +18,9 @@ POINTS = 400  # a panel; more cannot be told apart, and a page must stay light
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
     """One panel a family (its largest well-measured problem); None where nothing has a time and a gap."""
     rows = frame[
-        frame["gap_rel"].notna() & (frame["steady_s"] > 0) & frame["status"].isin(["ok", "not converged"])
+        np.isfinite(frame["gap_rel"])
+        & (frame["steady_s"] > 0)
+        & frame["status"].isin(["ok", "not converged"])
     ]
     if rows.empty:
         return None

@@ -16,11 +16,15 @@ POINTS = 250
 
 def points(frame: pd.DataFrame) -> pd.DataFrame:
     """Inner error (bound on the distance, else the residual) and gradient error of each row."""
-    rows = frame[(frame["gradient"] != "none") & (frame["grad_error"] > 0)]
+    rows = frame[(frame["gradient"] != "none") & (frame["grad_error"] > 0) & np.isfinite(frame["grad_error"])]
     distance = rows["distance"].where(np.isfinite(rows["distance"]) & (rows["distance"] > 0))
     inner = distance.where(distance.notna(), rows["residual"])
     rows = rows.assign(inner=inner)
-    rows = rows[(rows["inner"] > 0) & (rows["dtype"] == rows["dtype"].max())] if len(rows) else rows
+    rows = (
+        rows[(rows["inner"] > 0) & np.isfinite(rows["inner"]) & (rows["dtype"] == rows["dtype"].max())]
+        if len(rows)
+        else rows
+    )
     return rows[
         ["gradient", "solver", "backend", "instance", "tol", "inner", "grad_error", "grad_bound", "id"]
     ]

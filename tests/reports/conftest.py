@@ -53,9 +53,9 @@ def store(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def built(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a report in all text formats, with experiment tables beside the store."""
-    from reports.render import build_report
+def gathered(store: Path, folder: Path):
+    """Everything a report of the store says, with experiment tables lying beside the store."""
+    from reports.content import gather
 
     (store.parent / "multilabel.csv").write_text(
         "table,dataset,energy,loss,gradient,accuracy,sd,paper,seconds\n"
@@ -70,6 +70,19 @@ def built(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "hopper,pairwise,paper,4,0,10,2500,10,0.9\nhopper,pairwise,paper,11,0,10,2700,10,0.97\n",
         encoding="utf-8",
     )
-    out = tmp_path_factory.mktemp("built")
-    build_report([store], out, ["html", "md", "latex"])
-    return out
+    return gather([store], folder / "figures")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the report of the session is written."""
+    return tmp_path_factory.mktemp("built")
+
+
+@pytest.fixture(scope="session")
+def built(gathered, folder: Path) -> Path:
+    """The folder of that report in all text formats."""
+    from reports.render import FORMATS, write_formats
+
+    write_formats(gathered, folder, ["html", "md", "latex"], FORMATS)
+    return folder

@@ -18,8 +18,9 @@ from reports.load import tidy
 from reports.verdict import verdicts
 
 NAMES = {
-    "gap-time", "gap-steps", "growth", "profile-solve", "profile-loss-gradient", "pareto", "gradient-agreement",
-    "gradient-slopes", "compile", "memory", "geometry", "loss-curves", "multilabel", "imitation",
+    "gap-time", "gap-steps", "growth", "profile-solve", "profile-loss-gradient", "pareto",
+    "gradient-agreement", "gradient-slopes", "compile", "memory", "geometry", "loss-curves",
+    "multilabel", "imitation",
 }  # fmt: skip
 
 
