@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def _measure(scale: Scale) -> list[Line]:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            everyone.append(_most_accurate(name, lambda tol, build=build: build(workload, tol), truth, False))
+            everyone.append(_most_accurate(name, partial(build, workload), truth, False))
     interleave(everyone, scale.rounds, scale.slice_s)
     return _lines(workload, truth, everyone, absent)
 

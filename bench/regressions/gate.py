@@ -121,15 +121,15 @@ def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float 
                 accuracy = _accuracy(cell, probes, effort.seeds)
             for probe in probes:
                 probe.ask(do="prepare", cell=cell.asdict(), seed=0)
-            for metric in samples:
-                for side in samples[metric]:
-                    side.append([])
+            for sides in samples.values():
+                for rounds in sides:
+                    rounds.append([])
             for turn in range(effort.rounds):
                 for side in (0, 1) if (turn + launch) % 2 == 0 else (1, 0):
                     reply = probes[side].ask(do="time", slice=effort.slice_s)
-                    for metric in samples:
-                        samples[metric][side][-1].append(reply[metric])
-    verdicts = [judge(cell.name, metric, *sides, matters=matters) for metric, sides in samples.items()]
+                    for metric, sides in samples.items():
+                        sides[side][-1].append(reply[metric])
+    verdicts = [judge(cell.name, m, sides[0], sides[1], matters=matters) for m, sides in samples.items()]
     return verdicts + [judge(cell.name, metric, [sides[0]], [sides[1]]) for metric, sides in accuracy.items()]
 
 
