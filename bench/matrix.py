@@ -140,7 +140,7 @@ def solver_columns(solver: Any, mode: Any) -> dict[str, Any]:
     file = registry.source_file(solver)
     gradient = {} if mode.name == "envelope" else {"gradient": registry.parameters(mode)}
     return {
-        "solver": solver.name,
+        "solver": registry.shown(solver),
         "solver_params": {**registry.parameters(solver), **gradient},
         "gradient": mode.name,
         "versions": {

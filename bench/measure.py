@@ -55,29 +55,46 @@ class Preparation:
         self._forwards: dict[Any, Forward] = {}
         self.known: Reference | None = None
 
-    def stage(self, kind: str, make: Any, cell: Cell, mode: Any) -> Staged:
+    def first(
+        self, kind: str, make: Any, cell: Cell, mode: Any, starts: Any = None
+    ) -> tuple[Staged, Program, Any, dict[str, Any]]:
+        """A program that has run once, its result and its memory; its tolerance is fixed if it must be."""
+        staged = self.stage(kind, make, cell, mode)
+        try:
+            return staged, *self._once(staged, cell, starts)
+        except Exception:
+            if not staged.dynamic:
+                raise
+        staged = self.stage(kind, make, cell, mode, fixed=True)
+        return staged, *self._once(staged, cell, starts)
+
+    def _once(self, staged: Staged, cell: Cell, starts: Any) -> tuple[Program, Any, dict[str, Any]]:
+        program = staged.at(float(cell.columns["tol"]), starts)
+        program.owner = cell.name
+        with Peak(self._bench.backend.name, self._device) as peak:
+            result = program.first()
+        return program, result, peak.columns()
+
+    def stage(self, kind: str, make: Any, cell: Cell, mode: Any, fixed: bool = False) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
         tol, steps = float(cell.columns["tol"]), int(cell.columns["max_steps"])
         own = kind == "backward" or mode.name == "unrolled"
         key = (kind, cell.solver, repr(mode) if own else None)
         known = self._staged.get(key)
-        if known is not None and known.fits(tol):
+        if known is not None and known.fits(tol) and not (fixed and known.dynamic):
             return known
         function = make(self._bench, solver_of(cell.solver), mode, steps)
-        self._staged[key] = Staged(self._bench, function, tol, cell.name)
+        fixed = fixed or (known is not None and not known.dynamic)
+        self._staged[key] = Staged(self._bench, function, tol, cell.name, fixed)
         return self._staged[key]
 
     def forward(self, cell: Cell, mode: Any) -> Forward:
         tol = float(cell.columns["tol"])
         key = (cell.solver, tol, repr(mode) if mode.name == "unrolled" else None)
         if key not in self._forwards:
-            staged = self.stage("forward", forward, cell, mode)
-            program = staged.at(tol)
-            program.owner = cell.name
-            with Peak(self._bench.backend.name, self._device) as peak:
-                result = program.first()
+            staged, program, result, peak = self.first("forward", forward, cell, mode)
             solutions = result if self._bench.sequence else [result]
-            columns = certificate_columns(self._bench, solutions, tol, self._dtype) | peak.columns()
+            columns = certificate_columns(self._bench, solutions, tol, self._dtype) | peak
             if self._settings.break_even and self._bench.backend.name == "jax":
                 columns["eager_s"] = staged.eager_seconds(tol)
             self._forwards[key] = Forward(program, solutions, columns)
@@ -92,14 +109,10 @@ class Preparation:
             prepared.extra["eager_s"] = columns.pop("eager_s")
         if columns["status"] in UNSTEADY:
             return prepared
-        staged = self.stage("backward", value_and_gradient, cell, mode)
         starts = None
         if self._bench.instance.warm:
             starts = [self._bench.start, *(s.p for s in solves.solutions[:-1])]
-        program = staged.at(float(cell.columns["tol"]), starts)
-        program.owner = cell.name
-        with Peak(self._bench.backend.name, self._device) as peak:
-            result = program.first()
+        staged, program, result, peak = self.first("backward", value_and_gradient, cell, mode, starts)
         _, gradient = result[-1] if self._bench.sequence else result
         columns |= gradient_columns(self._bench, gradient, self.known)
         if mode.name == "envelope":
@@ -110,7 +123,7 @@ class Preparation:
             "backward_compile_s": program.compile_s,
             "backward_first_s": program.first_s,
             "backward_temp_bytes": program.temp_bytes,
-            "backward_peak_host_bytes": peak.columns().get("peak_host_bytes"),
+            "backward_peak_host_bytes": peak.get("peak_host_bytes"),
             "one_program_for_all_tolerances": staged.dynamic,
         }
         if self.known is not None:

@@ -74,7 +74,9 @@ def knows_size(instance: Instance) -> bool:
 class Staged:
     """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch."""
 
-    def __init__(self, bench: Bench, function: Callable[..., Any], tol: float, owner: str) -> None:
+    def __init__(
+        self, bench: Bench, function: Callable[..., Any], tol: float, owner: str, fixed: bool = False
+    ) -> None:
         self._bench, self._function, self._owner = bench, function, owner
         self.facts: dict[str, Any] = {}
         self.fixed_tol: float | None = None
@@ -84,12 +86,15 @@ class Staged:
             self._run = function
             return
         args = (bench.inputs[0], bench.targets, bench.start, tol)
-        try:
-            self._run, self.facts = stage_jax(function, args)
-            self.dynamic = True
-        except Exception:  # a solver that must know its tolerance while it is staged
-            self.fixed_tol = tol
-            self._run, self.facts = stage_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
+        if not fixed:
+            try:
+                self._run, self.facts = stage_jax(function, args)
+                self.dynamic = True
+                return
+            except Exception:  # a solver that must know its tolerance while it is staged
+                self.dynamic = False
+        self.fixed_tol = tol
+        self._run, self.facts = stage_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
 
     def fits(self, tol: float) -> bool:
         """Whether the staged program can be run at this tolerance without staging it again."""

@@ -119,6 +119,15 @@ def parameters(thing: Any) -> dict[str, Any]:
     return {f.name: getattr(thing, f.name) for f in fields(thing) if f.name != "name"}
 
 
+def shown(solver: Any) -> str:
+    """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
+    if not is_dataclass(solver) or isinstance(solver, type):
+        return str(solver.name)
+    own = [f"{f.name}={getattr(solver, f.name)!r}" for f in fields(solver)
+           if f.name != "name" and getattr(solver, f.name) != f.default]  # fmt: skip
+    return f"{solver.name}({', '.join(own)})" if own else str(solver.name)
+
+
 def source_file(thing: Any) -> Path | None:
     """The file that defines a solver or a problem."""
     try:

@@ -1,0 +1,139 @@
+"""The clock: programs take turns, slow ones rest, staging is told apart, load by others is seen."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from bench.clock import Program, break_even, rotate, stage_jax
+from bench.environment import LoadMeter, cores, fingerprint, machine, row_facts
+
+
+class Told:
+    """A program that notes when it was called and waited for."""
+
+    def __init__(self, name: str, log: list[str], seconds: float = 0.001) -> None:
+        self.name, self.log, self.seconds = name, log, seconds
+        self.program = Program(self.call, self.sync, owner=name)
+        self.program.first_s = seconds
+
+    def call(self) -> str:
+        self.log.append(self.name)
+        return self.name
+
+    def sync(self, result: str) -> str:
+        time.sleep(self.seconds)
+        self.log.append(f"waited for {result}")
+        return result
+
+
+def test_competitors_take_turns_and_every_call_is_waited_for() -> None:
+    log: list[str] = []
+    told = [Told(name, log) for name in "abc"]
+    handed: list[str | None] = []
+    rotate([t.program for t in told], repeat=4, budget=1.0, seed=1, hand=handed.append)
+    calls = [entry for entry in log if len(entry) == 1]
+    rounds = [calls[i : i + 3] for i in range(0, 12, 3)]
+    assert all(sorted(r) == ["a", "b", "c"] for r in rounds)
+    assert len({tuple(r) for r in rounds}) > 1, "the order is shuffled"
+    assert log[1::2] == [f"waited for {name}" for name in log[::2]]
+    assert handed == [*calls, None]
+    for t in told:
+        assert len(t.program.samples) == 4
+        assert t.program.best is not None
+        assert t.program.median is not None
+        assert t.seconds <= t.program.best <= t.program.median
+
+
+def test_a_slow_program_rests_when_its_budget_is_spent() -> None:
+    log: list[str] = []
+    slow, quick = Told("s", log, 0.05), Told("q", log, 0.0005)
+    rotate([slow.program, quick.program], repeat=5, budget=0.1, seed=0)
+    assert 2 <= len(slow.program.samples) <= 3
+    assert len(quick.program.samples) == 5
+    very = Told("v", log, 0.2)
+    rotate([very.program], repeat=10, budget=0.05)
+    assert len(very.program.samples) == 1
+
+
+def test_short_calls_are_timed_in_bunches() -> None:
+    count = 0
+
+    def call() -> None:
+        nonlocal count
+        count += 1
+
+    program = Program(call, lambda x: x)
+    program.first()
+    program.sample()
+    assert count > 10
+    assert program.best is not None
+    assert program.best < 1e-4
+
+
+def test_break_even() -> None:
+    assert break_even(1.0, 0.6, 0.1) == 2.0
+    assert break_even(1.0, 0.1, 0.1) == float("inf")
+    assert break_even(None, 0.1, 0.1) is None
+
+
+def test_staging_is_timed_apart() -> None:
+    jax = pytest.importorskip("jax")
+
+    def slow_to_trace(x: Any) -> Any:
+        time.sleep(0.2)
+        return x + 1
+
+    compiled, facts = stage_jax(slow_to_trace, (jax.numpy.zeros(3),))
+    assert facts["trace_s"] > 0.2
+    assert facts["compile_s"] > 0
+    assert facts["temp_bytes"] >= 0
+    begin = time.perf_counter()
+    assert compiled(jax.numpy.zeros(3)).tolist() == [1, 1, 1]
+    assert time.perf_counter() - begin < 0.2
+
+
+def _burn(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems tell their load average only")
+def test_the_load_by_others_is_seen_and_our_own_is_not() -> None:
+    meter = LoadMeter()
+    time.sleep(0.5)
+    quiet = meter.read()
+    meter.restart()
+    other = multiprocessing.get_context("spawn").Process(target=_burn, args=(3.0,))
+    other.start()
+    time.sleep(1.5)
+    busy = meter.read()
+    other.kill()
+    other.join()
+    assert quiet is not None
+    assert busy is not None
+    if quiet < cores() - 1.2:  # else the machine is full already and nothing more can be seen
+        assert busy > 0.3
+
+
+def test_facts_of_a_row_are_the_same_twice() -> None:
+    facts = row_facts()
+    assert facts["machine"] == machine()
+    script = "from bench.environment import machine; print(machine())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == machine()
+    assert len(facts["git_commit"] or "0" * 40) == 40
+
+
+def test_a_changed_source_is_another_fingerprint(tmp_path: Any) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x = 1")
+    first = fingerprint(tmp_path)
+    file.write_text("x = 2")
+    assert fingerprint(tmp_path) != first
