@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,17 @@ def plan(suite: Suite, memory: int | None = None) -> Plan:
     found = Plan()
     for entry in suite.problems:
         _plan_entry(entry, suite, settings, found)
+    found.groups = _joined(found.groups)
     return found
+
+
+def _joined(groups: list[Group]) -> list[Group]:
+    """Entries of one problem in one place compete with each other: they become one group."""
+    by_label: dict[str, dict[str, Cell]] = {}
+    for group in groups:
+        by_label.setdefault(group.label, {}).update({cell.name: cell for cell in group.cells})
+    first = {group.label: group for group in reversed(groups)}
+    return [replace(first[label], cells=tuple(cells.values())) for label, cells in by_label.items()]
 
 
 def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> None:

@@ -53,6 +53,9 @@ def compare(
         bool, typer.Option("--resume/--fresh", help="Measure what is missing, or everything again.")
     ] = True,
     retry: Annotated[bool, typer.Option("--retry", help="Also measure again what failed before.")] = False,
+    reruns: Annotated[
+        int, typer.Option(min=0, help="How often rows timed under load are measured again.")
+    ] = 1,
     seed: Annotated[int | None, typer.Option(help="Seed of the problems.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the matrix and why cells are left out; measure nothing.")
@@ -91,7 +94,9 @@ def compare(
     if dry_run:
         show_plan(plan)
         return
-    tally = measure(chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler)
+    tally = measure(
+        chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler, reruns=reruns
+    )
     finish(out, chosen, tally, report)
 
 
@@ -123,6 +128,7 @@ def measure(
     fresh: bool = False,
     retry: bool = False,
     scheduler: str | None = None,
+    reruns: int = 1,
 ) -> Tally:
     """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
     from bench import environment
@@ -154,7 +160,7 @@ def measure(
 
             before = signal.signal(signal.SIGINT, interrupted)
             try:
-                tally: Tally = run(todo, 0 if suite.accuracy_only else 1)
+                tally: Tally = run(todo, 0 if suite.accuracy_only else reruns)
             finally:
                 signal.signal(signal.SIGINT, before)
     return tally

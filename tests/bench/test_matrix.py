@@ -52,6 +52,16 @@ def test_cells_differ_by_what_determines_them_and_names_are_stable() -> None:
     assert first.cells[0].key("m1") != first.cells[0].key("m2")
 
 
+def test_entries_of_one_problem_compete_in_one_group() -> None:
+    twice = {"family": "pairwise-gini", "k": 5}
+    asked = {
+        **ONE,
+        "problems": [{**twice, "tolerances": [1e-3, 1e-6]}, {**twice, "tolerances": [1e-6, 1e-9]}],
+    }
+    (group,) = plan(from_dict(asked)).groups
+    assert [c.columns["tol"] for c in group.cells] == [1e-3, 1e-6, 1e-9]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
