@@ -15,7 +15,18 @@ from typing import Any
 
 from bench.records import canonical
 
-LIBRARIES = ("numpy", "array-api-compat", "jax", "jaxlib", "torch", "scipy", "cvxpy", "clarabel", "jaxopt")
+LIBRARIES = (
+    "numpy",
+    "array-api-compat",
+    "jax",
+    "jaxlib",
+    "torch",
+    "scipy",
+    "cvxpy",
+    "clarabel",
+    "jaxopt",
+    "proxsuite",
+)
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS")
 LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 ROOT = Path(__file__).resolve().parent.parent

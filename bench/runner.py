@@ -64,14 +64,24 @@ class GroupRunner:
             if end.kind == "timeout":
                 reason = f"stopped at its limit of {float(end.value):g} s"
             if end.cell in pending:
-                status = "timeout" if end.kind == "timeout" else "crashed"
-                emit(pending.pop(end.cell), failure(status, reason))
+                broken = pending.pop(end.cell)
+                emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
+                if end.kind == "timeout":
+                    self._spare(broken, pending, emit)
                 continue
             blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
             if blank_deaths == 2 or end.kind == "failed":
                 for cell in pending.values():
                     emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
                 return
+
+    def _spare(self, slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
+        """A solver that ran into its limit is not tried again at the same or a tighter tolerance."""
+        tol = slow.columns.get("tol")
+        for name, cell in list(pending.items()):
+            if tol is not None and cell.solver == slow.solver and cell.columns["tol"] <= tol:
+                reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
+                emit(pending.pop(name), failure("timeout", reason))
 
     def _attempt(self, group: Group, pending: dict[str, Cell], emit: Emit) -> Any:
         if self._worker is None or not self._worker.alive():

@@ -43,14 +43,16 @@ class Channel:
         self._connection.send((kind, None, value))
 
 
-def limit_memory(bytes_: int | None) -> None:
-    """Make an allocation beyond the limit fail instead of driving the machine into the ground."""
-    if not bytes_:
-        return
+def limit_memory(allowed: int | None) -> None:
+    """Make an allocation beyond the limit (four fifths of the memory if not told) fail, not the machine."""
     import resource
 
+    if allowed is None:
+        allowed = int(0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     # Private memory in use, not address space: CUDA and XLA reserve far more of the latter than they touch.
-    resource.setrlimit(resource.RLIMIT_DATA, (bytes_, bytes_))
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    if most == resource.RLIM_INFINITY or allowed < most:
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, most))
 
 
 def die_with_parent() -> None:

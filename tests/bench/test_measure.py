@@ -81,6 +81,7 @@ def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
     assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
 
 
+@pytest.mark.slow
 def test_misbehaving_solvers_are_one_row_each(tmp_path: Path) -> None:
     names = ("Segfault", "Forever", "NotANumber", "Hoarder", "Noisy", "Raises", "Liar", "Ascent")
     asked = suite(solvers=toys(*names), tolerances=[1e-6], timeout=10.0)

@@ -73,6 +73,24 @@ def test_a_timeout_is_a_row_and_the_others_follow(tmp_path: Path) -> None:
     assert "1 s" in frame.reason["forever"]
 
 
+def test_a_solver_at_its_limit_is_not_tried_at_tighter_tolerances(tmp_path: Path) -> None:
+    ladder = tuple(
+        Cell({"kind": "compare", "problem": "p", "solver": name, "tol": tol, "seed": 0}, "p", name)
+        for name in ("forever", "good")
+        for tol in (1e-3, 1e-6, 1e-9)
+    )
+    began = time.monotonic()
+    with Store(tmp_path / "r.sqlite") as store:
+        Run(store, FACTS, job="misbehaving:job")([Group("g", ladder, Settings(timeout=1))], 0)
+        frame = store.frame()
+    assert time.monotonic() - began < 60
+    slow = frame[frame.solver == "forever"].set_index("tol")
+    assert set(slow.status) == {"timeout"}
+    assert "its limit of 1 s" in slow.reason[1e-3]
+    assert slow.reason[1e-9] == "not tried: at the tolerance 0.001 it already ran into its limit"
+    assert (frame[frame.solver == "good"].status == "ok").all()
+
+
 def test_a_problem_that_cannot_be_built_fails_its_own_cells_only(tmp_path: Path) -> None:
     groups = [Group("unbuildable", cells("a", "b")), Group("fine", cells("c"))]
     frame = run(tmp_path / "r.sqlite", *groups)
