@@ -1,0 +1,79 @@
+"""`gfy reproduce`: the paper's experiments again, beside its numbers."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="The paper's experiments: multilabel, imitation.")
+
+
+@app.command("multilabel")
+def multilabel(
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", help="A dataset; repeat for several (default: all six).")
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="energies, gradients or losses; repeat (default: all)."),
+    ] = None,
+    study: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--study", help="Beyond the paper: significance, tolerance, time, gain; no table is filled."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="8 settings, 10 epochs, one seed: a minute, not the paper's protocol."),
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one a core).")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", help="A Dask scheduler, e.g. tcp://host:8786, to send cells to."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA and the user cache.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for multilabel.sqlite and the tables.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Three tables on six datasets: 50 settings a cell, 3 seeds, beside the paper's figures. Resumable.
+
+    Examples:
+
+      gfy reproduce multilabel --quick --dataset yeast
+
+      gfy reproduce multilabel --dataset yeast --table energies
+
+      gfy reproduce multilabel --out docs/results
+    """
+    from bench.experiments.multilabel_command import Options, reproduce
+
+    reproduce(
+        Options(
+            tuple(dataset or ()),
+            tuple(table or ()),
+            tuple(study or ()),
+            quick,
+            jobs,
+            scheduler,
+            data_dir,
+            out,
+        )
+    )
+
+
+def _imitation() -> Any:
+    """The other experiment has a module of its own, and needs a simulator that may not be installed."""
+    name = "bench.commands.reproduce_imitation"
+    return import_module(name).imitation if find_spec(name) is not None else None
+
+
+if (_command := _imitation()) is not None:
+    app.command("imitation")(_command)

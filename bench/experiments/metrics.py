@@ -1,0 +1,73 @@
+"""How right a multilabel prediction is. P [n, k] holds p*, Y [n, k] zeros and ones.
+
+Decoding is p > 1/2: the calibrated one for the Hamming loss, and for it the label accuracy of the paper.
+Precision at k ranks by p, its calibrated decoding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gfy.errors import GfyValueError
+
+
+def decode(P: np.ndarray) -> np.ndarray:
+    """The label set that minimises the expected Hamming loss, [n, k] bool."""
+    return np.asarray(P) > 0.5
+
+
+def right_decisions(P: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """How many of the k decisions are right for each example, [n] int."""
+    return (decode(P) == (np.asarray(Y) > 0.5)).sum(axis=1)
+
+
+def precision_at(P: np.ndarray, Y: np.ndarray, k: int) -> float:
+    """The mean fraction of true labels among the k with the largest p."""
+    if not 1 <= k <= P.shape[1]:
+        raise GfyValueError(f"precision at k needs 1 <= k <= {P.shape[1]}; {k} was given")
+    top = np.argsort(-P, axis=1, kind="stable")[:, :k]
+    return float(np.take_along_axis(np.asarray(Y) > 0.5, top, axis=1).mean())
+
+
+def metrics(P: np.ndarray, Y: np.ndarray) -> dict[str, float]:
+    """All of them, as fractions; a label never given and never predicted counts zero in the macro F1."""
+    P, truth = np.asarray(P, dtype=float), np.asarray(Y) > 0.5
+    if P.shape != truth.shape or P.ndim != 2 or 0 in P.shape:
+        raise GfyValueError(
+            f"predictions {P.shape} and labels {truth.shape} must be the same [n, k], not empty"
+        )
+    if not np.isfinite(P).all():
+        raise GfyValueError("a prediction is not a finite number: the network has diverged")
+    chosen = decode(P)
+    both, either = (chosen & truth).sum(axis=0), chosen.sum(axis=0) + truth.sum(axis=0)
+    accuracy = float((chosen == truth).mean())
+    return {
+        "accuracy": accuracy,
+        "hamming": 1.0 - accuracy,
+        "micro_f1": float(2 * both.sum() / max(either.sum(), 1)),
+        "macro_f1": float((2 * both / np.maximum(either, 1)).mean()),
+        "subset_accuracy": float((chosen == truth).all(axis=1).mean()),
+        **{f"precision_at_{k}": precision_at(P, truth, k) for k in (1, 3, 5) if k <= P.shape[1]},
+    }
+
+
+def paired_bootstrap(a: np.ndarray, b: np.ndarray, draws: int = 10_000, seed: int = 0) -> dict[str, float]:
+    """Is the mean of a above that of b, example by example? a, b [n] scores of the same examples.
+
+    Returns the mean difference, its 95% interval, and how often a resampled difference is not above zero.
+    """
+    if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
+        raise GfyValueError(f"paired scores must be two lists of one length; got {a.shape} and {b.shape}")
+    difference = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    rng = np.random.default_rng(seed)
+    means = np.concatenate([
+        difference[rng.integers(0, len(difference), size=(chunk, len(difference)))].mean(axis=1)
+        for chunk in [500] * (draws // 500) + ([draws % 500] if draws % 500 else [])
+    ])  # fmt: skip
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {
+        "difference": float(difference.mean()),
+        "low": float(low),
+        "high": float(high),
+        "p_value": float((1 + (means <= 0).sum()) / (1 + draws)),
+    }

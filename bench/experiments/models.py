@@ -1,0 +1,99 @@
+"""The networks of the multilabel experiments: from an example x to the input v of an energy.
+
+    unary-linear     u = W x + b
+    unary-rectifier  u = W2 relu(W1 x + b1) + b2, min(100, d / 3) hidden units
+    pairwise         as above, and A = W x + b of rank m with parameters of its own
+    spen             as unary-rectifier, and a prior network on p that x does not reach
+    concave-spen     the same with output weights kept positive
+
+Parameters are a dictionary of arrays, drawn with NumPy so that both frameworks start alike.
+Shapes: x [..., d] -> u [..., k], A [..., k, m].
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.errors import GfyValueError
+
+ENERGIES = ("unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen")
+REGULARIZERS = ("gini", "shannon")
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a network is; its numbers live in `Params`."""
+
+    energy: str
+    features: int
+    labels: int
+    rank: int = 1
+    regularizer: str = "gini"
+
+    def __post_init__(self) -> None:
+        if self.energy not in ENERGIES:
+            raise GfyValueError(f"energy '{self.energy}' is not known; there are {', '.join(ENERGIES)}")
+        if self.regularizer not in REGULARIZERS:
+            raise GfyValueError(
+                f"regularizer '{self.regularizer}' is not known; there are {', '.join(REGULARIZERS)}"
+            )
+        if self.rank < 1:
+            raise GfyValueError(f"rank must be at least 1, {self.rank} was given")
+
+    @property
+    def hidden(self) -> int:
+        return max(1, min(100, self.features // 3))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def init(self, seed: int) -> Params:
+        """Glorot-uniform weights and zero biases; float32."""
+        rng = np.random.default_rng([seed, 2022])
+        d, k, h, m = self.features, self.labels, self.hidden, self.rank
+
+        def weights(rows: int, columns: int) -> np.ndarray:
+            limit = np.sqrt(6.0 / (rows + columns))
+            return rng.uniform(-limit, limit, size=(rows, columns)).astype(np.float32)
+
+        def zeros(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.float32)
+
+        if self.energy == "unary-linear":
+            return {"W": weights(d, k), "b": zeros(k)}
+        params: Params = {"W1": weights(d, h), "b1": zeros(h), "W2": weights(h, k), "b2": zeros(k)}
+        if self.energy == "pairwise":
+            drawn = [weights(d, k) for _ in range(m)]
+            params |= {"A": np.stack(drawn, axis=-1).reshape(d, k * m), "a": zeros(k * m)}
+        if self.energy in ("spen", "concave-spen"):
+            params |= {"P1": weights(h, k), "c1": zeros(h), "P2": weights(h, 1)[:, 0], "c2": zeros()}
+        return params
+
+    def problem(self) -> Any:
+        """The inner problem on [0, 1]^k."""
+        import gfy
+
+        energies = {"pairwise": gfy.Pairwise, "spen": gfy.Spen, "concave-spen": gfy.ConcaveSpen}
+        regularizers = {"gini": gfy.BinaryGini, "shannon": gfy.BinaryShannon}
+        energy = energies.get(self.energy, gfy.Bilinear)()
+        return gfy.InnerProblem(energy, regularizers[self.regularizer](), gfy.Box(0.0, 1.0))
+
+    def input(self, params: Params, x: Any) -> Any:
+        """v for a batch x [..., d], in the framework of the arrays."""
+        import gfy
+        from gfy.math import relu
+
+        if self.energy == "unary-linear":
+            return gfy.Bilinear.Input(x @ params["W"] + params["b"])
+        u = relu(x @ params["W1"] + params["b1"]) @ params["W2"] + params["b2"]
+        if self.energy == "unary-rectifier":
+            return gfy.Bilinear.Input(u)
+        if self.energy == "pairwise":
+            flat = x @ params["A"] + params["a"]
+            return gfy.Pairwise.Input(u, flat.reshape((*flat.shape[:-1], self.labels, self.rank)))
+        energy = gfy.Spen if self.energy == "spen" else gfy.ConcaveSpen
+        return energy.Input(u, params["P1"], params["c1"], params["P2"], params["c2"])

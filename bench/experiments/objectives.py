@@ -1,0 +1,109 @@
+"""The losses a network is trained with, by name, and the inner problem each one predicts with.
+
+gfy, energy, cross_entropy and perceptron are the paper's; squared and margin are there to be tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.experiments.models import Model
+from gfy.errors import GfyValueError
+
+LOSSES = ("gfy", "energy", "cross_entropy", "perceptron", "squared", "margin")
+GRADIENTS = ("envelope", "implicit", "unrolled")
+
+
+@dataclass(frozen=True)
+class NearlyLinear:
+    """Solves a rank-one problem without regularizer by its neighbour with gamma <p, p - 1> added.
+
+    Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
+    scalar equation of `DualNewton` again, and the value found is at most gamma * sum p (1 - p) below the
+    maximum: of that sum generically one coordinate is not an integer, so gamma / 4.
+    """
+
+    gamma: float = 1e-3
+
+    @property
+    def name(self) -> str:
+        return "NearlyLinear"
+
+    def unsupported(self, problem: Any) -> str | None:
+        import gfy
+        import solvers
+
+        if not isinstance(problem.regularizer, gfy.Zero):
+            return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
+        return solvers.DualNewton().unsupported(self._neighbour(problem))
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = None) -> Any:
+        import gfy
+        import solvers
+
+        return solvers.DualNewton().solve(self._neighbour(problem), v, p0, stop or gfy.Stop())
+
+    def _neighbour(self, problem: Any) -> Any:
+        import gfy
+
+        return replace(problem, regularizer=gfy.BinaryGini(self.gamma))
+
+
+def make_solver(name: str, model: Model, loss: str) -> Any:
+    """The inner solver: "auto" is the exact one where there is one, and projected gradients for a SPEN."""
+    import solvers
+
+    if name != "auto":
+        from bench.registry import make_solver as by_name
+
+        return by_name(name)
+    if loss in ("perceptron", "margin") and model.energy == "pairwise":
+        return NearlyLinear()
+    return {
+        "unary-linear": solvers.ClosedForm(),
+        "unary-rectifier": solvers.ClosedForm(),
+        "pairwise": solvers.DualNewton(),
+        "spen": solvers.ProjectedGradient("backtracking"),
+        "concave-spen": solvers.ProjectedGradient("backtracking"),
+    }[model.energy]
+
+
+def make_gradient(name: str, loss: str) -> Any:
+    """The gradient mode; a loss of the argmax itself cannot use the envelope theorem."""
+    import gfy
+
+    if name not in GRADIENTS:
+        raise GfyValueError(f"gradient '{name}' is not known; there are {', '.join(GRADIENTS)}")
+    if loss in ("cross_entropy", "squared") and name == "envelope":
+        raise GfyValueError(f"the {loss} loss needs the derivative of p*: choose implicit or unrolled")
+    if loss in ("perceptron", "margin", "energy") and name != "envelope":
+        raise GfyValueError(f"the {loss} loss has no derivative of p* to take: its gradient is envelope")
+    return {"envelope": gfy.Envelope(), "implicit": gfy.Implicit(), "unrolled": gfy.Unrolled(steps=50)}[name]
+
+
+def make_loss(model: Model, loss: str, solver: Any, gradient: Any, stop: Any) -> Any:
+    """A callable loss(v, y, p0) -> [...] with `.predict(v, p0)`."""
+    import gfy
+
+    problem = model.problem()
+    common = {"solver": solver, "gradient": gradient, "stop": stop}
+    if loss in ("cross_entropy", "squared"):
+        return gfy.ArgmaxLoss(loss, problem, **common)
+    classes = {
+        "gfy": gfy.FenchelYoungLoss,
+        "energy": gfy.EnergyLoss,
+        "perceptron": gfy.PerceptronLoss,
+        "margin": gfy.MarginLoss,
+    }
+    if loss not in classes:
+        raise GfyValueError(f"loss '{loss}' is not known; there are {', '.join(LOSSES)}")
+    return classes[loss](problem, **common)
+
+
+def predicting_problem(model: Model, loss: str) -> Any:
+    """The problem whose solution is the prediction: without regularizer where the loss was trained without."""
+    import gfy
+
+    problem = model.problem()
+    return replace(problem, regularizer=gfy.Zero()) if loss in ("perceptron", "margin") else problem

@@ -1,0 +1,169 @@
+"""Networks, losses and the compiled grid, on a small synthetic set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="training is in JAX: pip install 'gfy-suite[jax]'")
+for package in ("optax", "sklearn"):
+    pytest.importorskip(package, reason=f"{package} is not installed: pip install 'gfy-suite[train,data]'")
+
+from bench.datasets.splits import Dataset, Scaler, development_split, normalised  # noqa: E402
+from bench.datasets.synthetic import correlated  # noqa: E402
+from bench.experiments.models import ENERGIES, Model  # noqa: E402
+from bench.experiments.multilabel_cells import Cell, Effort  # noqa: E402
+from bench.experiments.multilabel_protocol import run_cell  # noqa: E402
+from bench.experiments.objectives import NearlyLinear  # noqa: E402
+from bench.experiments.saved import Saved, predict, read, save  # noqa: E402
+from bench.experiments.training import Recipe, Settings, Trainer, batches, grid, one_setting  # noqa: E402
+from gfy.errors import GfyValueError  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return correlated(n_train=120, n_test=60, features=7, labels=5, causes=2)
+
+
+def last(trainer: Trainer, X: np.ndarray, Y: np.ndarray) -> Any:
+    *_, (_, carry) = trainer.run(X, Y, block=50)
+    return carry
+
+
+def test_the_grid_is_the_papers() -> None:
+    settings = grid()
+    assert len(settings) == 50
+    np.testing.assert_allclose(np.unique(settings.penalties), np.logspace(-4, 1, 5), rtol=1e-6)
+    np.testing.assert_allclose(np.unique(settings.rates), np.logspace(-5, -1, 10), rtol=1e-6)
+
+
+def test_every_epoch_sees_every_batch_once() -> None:
+    order = batches(70, 32, 3, seed=5)
+    assert order.shape == (3, 2, 32)
+    for epoch in order:
+        assert len(np.unique(epoch)) == 64
+    assert not np.array_equal(order[0], order[1])
+    assert batches(5, 32, 2, seed=0).shape == (2, 1, 5)
+
+
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_every_energy_learns_more_than_the_constant_answer(energy: str, dataset: Dataset) -> None:
+    train, test = normalised(dataset.train, dataset.test)
+    model = Model(energy, 7, 5)
+    trainer = Trainer(Recipe(model, epochs=30, max_steps=20, tol=1e-4), one_setting(1e-3, 1e-2), (0,))
+    accuracy = trainer.accuracy(last(trainer, train.X, train.Y).params, test.X, test.Y)
+    frequency = train.Y.mean(axis=0)
+    constant = ((frequency > 0.5) == (test.Y > 0.5)).mean()
+    assert accuracy.shape == (1, 1)
+    assert accuracy[0, 0] > constant + 0.02
+
+
+@pytest.mark.parametrize(
+    ("loss", "gradient"), [("energy", "envelope"), ("cross_entropy", "implicit"), ("perceptron", "envelope")]
+)
+def test_the_other_losses_train(loss: str, gradient: str, dataset: Dataset) -> None:
+    train, test = normalised(dataset.train, dataset.test)
+    model = Model("pairwise", 7, 5)
+    trainer = Trainer(Recipe(model, loss, gradient, epochs=15, tol=1e-4), one_setting(1e-3, 1e-2), (0,))
+    P = trainer.predict(last(trainer, train.X, train.Y).params, test.X)
+    assert P.shape == (1, 1, len(test), 5)
+    assert np.isfinite(P).all()
+    assert P.min() >= 0
+    assert P.max() <= 1
+    if loss != "energy":  # which can only push one way
+        assert trainer.accuracy(last(trainer, train.X, train.Y).params, test.X, test.Y)[0, 0] > 0.6
+
+
+def test_one_program_for_the_grid_trains_what_single_programs_train(dataset: Dataset) -> None:
+    train, _ = normalised(dataset.train, dataset.test)
+    recipe = Recipe(Model("pairwise", 7, 5, rank=2), epochs=4, tol=1e-7)
+    several = Settings(
+        *(np.array(v, np.float32) for v in ([1e-3, 1e-1, 1e-3], [1e-2, 1e-3, 1e-3], [1.0, 1.0, 2.0]))
+    )
+    together = last(Trainer(recipe, several, (3, 4)), train.X, train.Y).params
+    for index in (1, 2):
+        alone = last(Trainer(recipe, several.at(index), (4,)), train.X, train.Y).params
+        for name, leaf in alone.items():
+            np.testing.assert_allclose(leaf[0, 0], together[name][1, index], rtol=2e-3, atol=2e-4)
+
+
+def test_envelope_and_implicit_gradients_train_alike(dataset: Dataset) -> None:
+    train, _ = normalised(dataset.train, dataset.test)
+    model = Model("pairwise", 7, 5)
+    found = [
+        last(
+            Trainer(Recipe(model, "gfy", mode, epochs=3, tol=1e-7), one_setting(1e-3, 1e-3), (0,)),
+            train.X,
+            train.Y,
+        )
+        for mode in ("envelope", "implicit")
+    ]
+    for name, leaf in found[0].params.items():
+        np.testing.assert_allclose(leaf, found[1].params[name], rtol=2e-2, atol=2e-3)
+
+
+def test_the_perceptrons_solver_is_certified(rng: np.random.Generator) -> None:
+    import gfy
+
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.Zero(), gfy.Box(0.0, 1.0))
+    v = gfy.Pairwise.Input(
+        *(jax.numpy.asarray(a) for a in (rng.normal(size=(40, 9)), rng.normal(size=(40, 9, 1))))
+    )
+    solver = NearlyLinear(1e-3)
+    solution = solver.solve(problem, v)
+    gap = gfy.certify(problem, v, solution.p).gap
+    assert gap.max() <= 1e-3 * 9 / 4
+    assert np.median(gap) <= 1e-3 / 2
+    assert "already" in str(
+        solver.unsupported(gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0)))
+    )
+
+
+def test_bad_choices_get_a_sentence() -> None:
+    with pytest.raises(GfyValueError, match="there are unary-linear"):
+        Model("unarylinear", 3, 2)
+    with pytest.raises(GfyValueError, match="needs the derivative"):
+        Recipe(Model("pairwise", 3, 2), "cross_entropy", "envelope")
+    with pytest.raises(GfyValueError, match="at least 1"):
+        Recipe(Model("pairwise", 3, 2), epochs=0)
+
+
+def test_a_cell_is_filled_by_the_protocol(monkeypatch: pytest.MonkeyPatch, dataset: Dataset) -> None:
+    monkeypatch.setattr("bench.experiments.multilabel_protocol.load", lambda name, folder: dataset)
+    effort = Effort(epochs=5, penalties=2, rates=2, seeds=(0, 1), selection=1)
+    row = run_cell(Cell("synthetic", "pairwise", effort=effort))
+    assert row["status"] == "ok"
+    assert row["gap"] < 1e-4
+    extra = row["extra"]
+    assert row["score"] == pytest.approx(np.mean(extra["accuracy"]))
+    assert extra["held_out_accuracy"] == pytest.approx(max(extra["held_out_grid"]), abs=1e-3)
+    right = np.sum(extra["right_decisions"]) / (2 * len(dataset.test) * dataset.labels)
+    assert 100 * right == pytest.approx(row["score"])
+    assert extra["paper"] is None
+
+
+def test_a_saved_network_predicts_the_same(tmp_path: Path, dataset: Dataset) -> None:
+    fitted, _ = development_split(dataset)
+    scaler = Scaler.fit(fitted.X)
+    recipe = Recipe(Model("pairwise", 7, 5), epochs=2, tol=1e-5)
+    trainer = Trainer(recipe, one_setting(1e-3, 1e-2), (0,))
+    carry = last(trainer, scaler(fitted.X), fitted.Y)
+    params = {name: np.asarray(leaf)[0, 0] for name, leaf in carry.params.items()}
+    training = {"loss": "gfy", "gradient": "envelope", "solver": "auto", "tol": 1e-5, "max_steps": 50}
+    save(tmp_path, Saved(recipe.model, params, scaler, fitted.labels, training))
+    saved, moments = read(tmp_path)
+    assert moments == {}
+    assert saved.labels == fitted.labels
+    expected = trainer.predict(carry.params, scaler(dataset.test.X))[0, 0]
+    np.testing.assert_allclose(predict(saved, dataset.test.X), expected, atol=1e-4)
+    with pytest.raises(GfyValueError, match="reads 7 features"):
+        predict(saved, np.zeros((2, 3)))
+    (tmp_path / "model.npz").write_bytes(b"PK damaged")
+    with pytest.raises(GfyValueError, match="damaged"):
+        read(tmp_path)
+    (tmp_path / "model.npz").unlink()
+    with pytest.raises(GfyValueError, match="gfy train"):
+        read(tmp_path)
