@@ -12,6 +12,7 @@ from gfy.protocols import Array
 from gfy.regularizers import Quadratic, Zero
 
 _SCALAR_STEPS = 6
+_TRADE_STEPS = 10
 
 
 def best_coordinate(
@@ -108,13 +109,15 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
     low, high = problem.domain.bounds(u)  # type: ignore[attr-defined]
     assert curvature is not None
     bend = -curvature.diagonal() + 0 * p
+    dust = 4 * backend.eps(p)
 
     def trade(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, g, i = now
         slope = g - regularizer.grad(p)
         far = xp.full_like(slope, float("inf"))
-        taker = _hot(xp, xp.where(p < high, slope, -far), k)
-        giver = _hot(xp, xp.where(p > low, -slope, -far), k)
+        # what is left below `dust` cannot be traded: it would stand in the way of real trades
+        taker = _hot(xp, xp.where(p < high - dust, slope, -far), k)
+        giver = _hot(xp, xp.where(p > low + dust, -slope, -far), k)
         x, y = dot(taker, xp.where(taker > 0, p, 0 * p)), dot(giver, p)
         rows = curvature.product(taker - giver + 0 * p)
         h = -dot(rows, taker - giver)
@@ -144,14 +147,22 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
         free = rise / xp.where(bend > 0, bend, xp.ones_like(bend))
         return clip(xp.where(bend > 0, free, xp.where(rise > 0, room, 0 * room)), 0.0, room)
 
-    def halve(now: tuple[Array, ...]) -> tuple[Array, ...]:
-        left, right = now
-        d = left + (right - left) / 2
-        rise = slope - h * d - regularizer.grad(x + d) + regularizer.grad(y - d)
-        return xp.where(rise > 0, d, left), xp.where(rise > 0, right, d)
+    def second(z: Array) -> Array:
+        """omega''(z), from the slope of omega's argmax map."""
+        slope = regularizer.coordinate_slope(regularizer.grad(z), -1.0, float("inf"))
+        return 1 / xp.where(slope > 0, slope, xp.ones_like(slope))
 
-    left, right = backend_of(x).scan(halve, (0 * room, room), 52)
-    return left + (right - left) / 2
+    def newton(now: tuple[Array, ...]) -> tuple[Array, ...]:
+        d, left, right = now
+        rise = slope - h * d - regularizer.grad(x + d) + regularizer.grad(y - d)
+        left, right = xp.where(rise > 0, d, left), xp.where(rise > 0, right, d)
+        ahead = d + rise / (h + second(x + d) + second(y - d))
+        inside = (ahead > left) & (ahead < right)
+        return xp.where(inside, ahead, left + (right - left) / 2), left, right
+
+    d, _, _ = backend_of(x).scan(newton, (0 * room, 0 * room, room), _TRADE_STEPS)
+    still = slope - h * room - regularizer.grad(x + room) + regularizer.grad(y - room)
+    return xp.where(still >= 0, room, d)
 
 
 def _hot(xp: Any, scores: Array, k: int) -> Array:

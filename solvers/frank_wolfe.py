@@ -69,6 +69,8 @@ class FrankWolfe:
         return "the vertices that FrankWolfe moves to are piecewise constant in v: use Envelope or Implicit"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
+        if not problem.energy.smooth:
+            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton, or ProjectedGradient"
         if not problem.domain.compact:
             return f"{problem.domain.name} is not bounded: it has no linear oracle"
         if not isinstance(problem.regularizer, Quadratic | Zero):

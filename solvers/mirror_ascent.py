@@ -41,6 +41,8 @@ class MirrorAscent:
         return "MirrorAscent"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
+        if not problem.energy.smooth:
+            return f"{problem.energy.name} has kinks, where mirror steps stall: use DualNewton, or ProjectedGradient"
         regularizer, domain = problem.regularizer, problem.domain
         if _relative.serves(problem):
             return None

@@ -15,6 +15,7 @@ from solvers import _relative
 from solvers._loop import run
 
 STEPS = ("accelerated", "spectral", "backtracking")
+_KINK = 1e12
 
 
 class State(NamedTuple):
@@ -117,8 +118,11 @@ class ProjectedGradient:
         restart = (dot(d, move) < 0) | ~good
         t = xp.where(restart, xp.ones_like(t), t)
         keep = good[..., None]
-        scale = state.L / mu if mu > 0 else xp.ones_like(L)
-        error = xp.max(xp.abs(d), axis=-1) * xp.maximum(scale, xp.ones_like(scale))
+        # |p - q| is a residual divided by L; mu turns it into a distance. Where L runs away there is a kink: a
+        # step too short to be seen is not convergence
+        scale = xp.maximum(state.L / (mu or 1.0), xp.ones_like(L))
+        error = xp.max(xp.abs(d), axis=-1) * scale
+        error = xp.where(scale > _KINK, xp.full_like(error, float("inf")), error)
         size = xp.max(xp.abs(p), axis=-1) + xp.max(xp.abs(at_q), axis=-1) / state.L
         return State(
             xp.where(keep, p, state.p),
@@ -127,8 +131,8 @@ class ProjectedGradient:
             xp.where(keep & ~restart[..., None], bend, 0 * bend),
             L,
             t,
-            xp.where(good, error, state.error),
-            2 * eps * size * xp.maximum(scale, xp.ones_like(scale)),
+            xp.where(good | ~xp.isfinite(error), error, state.error),
+            2 * eps * size * xp.minimum(scale, 1e6 * xp.ones_like(scale)),
         )
 
     def _next(self, xp: Any, rule: str, L: Array, measured: Array, mu: float, seen: Array) -> Array:

@@ -1,0 +1,17 @@
+"""The problems that the solver tests share, importable as `solver_problems`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_NAME = "solver_problems"
+
+if _NAME not in sys.modules:  # tests are imported one by one (importlib mode): neighbours are not on the path
+    _spec = importlib.util.spec_from_file_location(_NAME, Path(__file__).with_name("problems.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    _module = importlib.util.module_from_spec(_spec)
+    sys.modules[_NAME] = _module
+    _spec.loader.exec_module(_module)
