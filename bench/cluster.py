@@ -3,6 +3,23 @@
 A worker that dies has its groups redone elsewhere (Dask's doing); a worker with other library versions is
 refused; a scheduler that goes away ends the run with a sentence, and the same command goes on later. Rows
 carry the machine that measured them: timings are only ever compared within one.
+
+Every node needs the same environment (`pip install -c constraints.txt -e '.[all]'`). On nodes of your own:
+
+    dask scheduler                                       on one node; it prints tcp://HOST:8786
+    dask worker tcp://HOST:8786 --nthreads 1             on every node that measures, once
+    gfy compare --suite full --scheduler tcp://HOST:8786
+
+Under Slurm, PBS or LSF, dask-jobqueue starts both from a Python prompt, one whole node a worker so that nobody
+else disturbs the clock; under Kubernetes, dask-kubernetes does. Give the address they print to `--scheduler`:
+
+    from dask_jobqueue import SLURMCluster
+    cluster = SLURMCluster(cores=1, processes=1, memory="32GB", job_extra_directives=["--exclusive"])
+    cluster.scale(jobs=4); print(cluster.scheduler_address)
+
+    from dask_kubernetes.operator import KubeCluster
+    cluster = KubeCluster(name="gfy", image="an image with this environment", n_workers=4)
+    print(cluster.scheduler_address)
 """
 
 from __future__ import annotations

@@ -121,11 +121,12 @@ def parameters(thing: Any) -> dict[str, Any]:
 
 def shown(solver: Any) -> str:
     """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
+    name = str(solver.name)
     if not is_dataclass(solver) or isinstance(solver, type):
-        return str(solver.name)
-    own = [f"{f.name}={getattr(solver, f.name)!r}" for f in fields(solver)
-           if f.name != "name" and getattr(solver, f.name) != f.default]  # fmt: skip
-    return f"{solver.name}({', '.join(own)})" if own else str(solver.name)
+        return name
+    usual = {f.name: f.default for f in fields(solver)}
+    own = [f"{n}={x!r}" for n, x in parameters(solver).items() if x != usual[n]]
+    return f"{name}({', '.join(own)})" if own else name
 
 
 def source_file(thing: Any) -> Path | None:
