@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def _touching(case: Case, rng: np.random.Generator, p: np.ndarray, arrays: Any) 
     """Inputs whose argmax is p, with random interactions of very different strength."""
     strength = rng.choice([0.0, 0.3, 2.0], size=(len(p), 1, 1))
     low = rng.normal(size=(len(p), case.k, 2)) * strength
-    start = None
+    start: Any = None
     if isinstance(case.problem.energy, gfy.Pairwise):
         start = gfy.Pairwise.Input(arrays(np.zeros_like(p)), arrays(low))
     if isinstance(case.problem.energy, gfy.LinearQuadratic):
@@ -182,5 +183,5 @@ def run(
             "score_name": "calibration ratio",
         }
         row = theory_row("calibration", f"calibration-{case.name}", case.problem, params, **columns)
-        rows.append(measured(store, row, lambda c=case: examine(c, seed, draws, backend), say))  # type: ignore[misc]
+        rows.append(measured(store, row, partial(examine, case, seed, draws, backend), say))
     return rows

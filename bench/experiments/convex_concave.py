@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bench.records import Store
 from gfy.errors import GfyValueError
 
 RATES = (1e-3, 1e-2, 1e-1)
+ROUNDS = (6, 30)
 PENALTY = 1e-3
 
 
@@ -95,7 +97,7 @@ class Curve:
         self.objective.append(objective)
 
 
-def descend(network: Network, data: Data, seed: int, budget: int, rounds: int) -> dict[str, Any]:
+def _descend(network: Network, data: Data, budget: int, rounds: int, seed: int) -> dict[str, Any]:
     """The convex-concave procedure: `rounds` bounds, the evaluations spread evenly over them."""
     arrays, theta, x, y, loss = _setting(network, data, seed)
     procedure = gfy.ConvexConcave(loss, rounds=rounds, inner=gfy.Stop(1e-6, max(1, budget // rounds)))
@@ -107,7 +109,7 @@ def descend(network: Network, data: Data, seed: int, budget: int, rounds: int) -
     return _results(network, data, found.theta, arrays, curve)
 
 
-def adam(network: Network, data: Data, seed: int, budget: int, rate: float) -> dict[str, Any]:
+def _adam(network: Network, data: Data, budget: int, rate: float, seed: int) -> dict[str, Any]:
     """Adam on all examples at once, `budget` steps."""
     import jax
     import optax
@@ -180,12 +182,13 @@ def run(
     rows = []
     for name in ("rectifier", "maxout", "lse"):
         network = Network(name, data.y.shape[1], pieces)
-        ways: list[tuple[str, dict[str, Any], Callable[[int], dict[str, Any]]]] = [
-            ("ConvexConcave", {"rounds": n}, lambda s, n=n, net=network: descend(net, data, s, budget, n)) for n in (6, 30)
-        ]  # fmt: skip
-        ways += [
-            ("Adam", {"rate": r}, lambda s, r=r, net=network: adam(net, data, s, budget, r)) for r in RATES
-        ]
+        ways: list[tuple[str, dict[str, Any], Callable[[int], dict[str, Any]]]] = []
+        for rounds in ROUNDS:
+            ways.append(
+                ("ConvexConcave", {"rounds": rounds}, partial(_descend, network, data, budget, rounds))
+            )
+        for rate in RATES:
+            ways.append(("Adam", {"rate": rate}, partial(_adam, network, data, budget, rate)))
         for seed in range(seeds):
             for solver, params, train in ways:
                 about = {"network": name, "pieces": pieces, "penalty": PENALTY, "budget": budget}
@@ -194,5 +197,5 @@ def run(
                     "solver_params": params, "gradient": "envelope", "score_name": "test accuracy (%)",
                 }  # fmt: skip
                 row = theory_row("dc", dataset, network.problem, about, **columns)
-                rows.append(measured(store, row, lambda s=seed, t=train: t(s), say))  # type: ignore[misc]
+                rows.append(measured(store, row, partial(train, seed), say))
     return rows
