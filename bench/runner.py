@@ -41,9 +41,13 @@ class GroupRunner:
     """Runs groups one after the other in a worker of its own, which is replaced when a cell breaks it."""
 
     def __init__(
-        self, stopping: threading.Event, job: str = JOB, env: Mapping[str, str] | None = None
+        self,
+        stopping: threading.Event,
+        job: str = JOB,
+        env: Mapping[str, str] | None = None,
+        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
     ) -> None:
-        self._stopping, self._job, self._env = stopping, job, env
+        self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
         self._worker: Worker | None = None
         self._killed = False
 
@@ -87,7 +91,7 @@ class GroupRunner:
         if self._worker is None or not self._worker.alive():
             self.close()
             self._worker = Worker(self._env)
-        start_limit = max(120.0, group.settings.timeout)
+        start_limit, told = max(120.0, group.settings.timeout), False
         for event in self._worker.run(self._job, group, group.settings.timeout, start_limit):
             if event.kind == "row":
                 cell = pending.pop(str(event.cell), None)
@@ -95,6 +99,11 @@ class GroupRunner:
                     emit(cell, event.value)
             elif event.kind != "hand":
                 return event
+            elif event.cell in pending:
+                self._notice(group, pending[event.cell])
+            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
+                self._worker.stop()
+                told = True
         raise AssertionError("a worker's events always end with one of its ends")
 
     def close(self) -> None:
@@ -133,10 +142,11 @@ class Run:
         job: str = JOB,
         env: Mapping[str, str] | None = None,
         listener: Callable[[Group, Cell, dict[str, Any]], None] | None = None,
+        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
     ) -> None:
         self._store, self._facts, self._jobs = store, dict(facts), max(1, jobs)
         self._stopping = threading.Event()
-        self._runners = [GroupRunner(self._stopping, job, env) for _ in range(self._jobs)]
+        self._runners = [GroupRunner(self._stopping, job, env, notice) for _ in range(self._jobs)]
         self._listener = listener
         self._lock = threading.Lock()
         self.tally = Tally()

@@ -152,7 +152,7 @@ def measure(
             if scheduler is not None:
                 run = ClusterRun(store, scheduler, watch.row)
             else:
-                run = Run(store, facts, jobs=jobs, listener=watch.row)
+                run = Run(store, facts, jobs=jobs, listener=watch.row, notice=watch.hand)
 
             def interrupted(*_: object) -> None:
                 watch.say("Finishing the cells in hand; press Ctrl-C again to end at once.")

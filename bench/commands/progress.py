@@ -27,7 +27,7 @@ class Watch:
             f"{total} cells to measure ({known} known already, {left_out} left out: see --dry-run)."
         )
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(), console=self._console,
             disable=not self._console.is_terminal,
         )  # fmt: skip
@@ -44,6 +44,10 @@ class Watch:
             self._console.print(f"[{len(self._seen)}] {group.label}", markup=False, highlight=False)
         if row["status"] in ("crashed", "timeout", "not finite"):
             self.say(f"{group.label}, {row['solver']} {row['gradient']}: {row['status']}, {row['reason']}")
+
+    def hand(self, group: Group, cell: Cell) -> None:
+        """A cell is being prepared or timed: its solver is shown beside the problem."""
+        self._progress.update(self._task, description=f"{group.label}, {cell.columns['solver']}")
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
