@@ -56,7 +56,7 @@ class DenseGini(_Gradients):
 
 
 class ConcaveSpen(_Gradients):
-    params = [["ProjectedGradient"], ["concave-spen"], [64, 174], [64], BACKENDS, DTYPES]
+    params = [["DualNewton"], ["concave-spen"], [64, 174], [64], BACKENDS, DTYPES]
 
 
 class Disagreement(Suite):

@@ -12,7 +12,7 @@ SHANNON = [["DualNewton", "MirrorAscent"], ["pairwise-shannon"], [174, 32], [64]
 DENSE_SOLVERS = ["CoordinateAscent", "ProjectedNewton", "ProjectedGradient", "JaxoptBoxCDQP"]
 DENSE = [DENSE_SOLVERS, ["dense-gini"], [64, 174], [64], *KINDS]
 SIMPLEX = [["ProjectedGradient", "FrankWolfe", "Auto"], ["simplex-gini"], [200, 1000], [32], *KINDS]
-SPEN = [["ProjectedGradient", "JaxoptProjectedGradient"], ["concave-spen"], [64, 174], [64], *KINDS]
+SPEN = [["DualNewton", "JaxoptProjectedGradient"], ["concave-spen"], [64, 174], [64], *KINDS]
 
 
 class _Solve(Suite):

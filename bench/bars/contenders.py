@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.bars.line import Scale
-from bench.contest import LADDER, Contender, certified_gap, to_accuracy
+from bench.contest import Contender, certified_gap, to_accuracy
 from bench.workloads import Workload
 
 TARGET = 1e-10  # the relative certified gap at which all are compared
 # Adapters that run on the host, an example at a time: staging them would only add a callback to their time.
 ON_HOST = ("ScipyLBFGSB",)
-PEER_LADDER = (1e-3, *LADDER)  # some polish a rough solution to the last digit
 
 Build = Callable[[float], tuple[Contender, Callable[[], Any]]]
 
@@ -46,10 +45,9 @@ def solver_contender(
     return build
 
 
-def certified(workload: Workload, build: Build, target: float = TARGET, peer: bool = False) -> Contender:
+def certified(workload: Workload, build: Build, target: float = TARGET) -> Contender:
     """The contender at the loosest tolerance that certifies at the target."""
-    ladder = PEER_LADDER if peer else LADDER
-    return to_accuracy(build, lambda p: certified_gap(workload, p), target, ladder)
+    return to_accuracy(build, lambda p: certified_gap(workload, p), target)
 
 
 def ours(workload: Workload, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:

@@ -22,7 +22,7 @@ def jaxopt_adapter(name: str) -> Callable[[Workload, Scale], Build]:
     def make(workload: Workload, scale: Scale) -> Build:
         import solvers
 
-        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, 100_000, name)
+        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, 10_000, name)
 
     return make
 
@@ -158,7 +158,7 @@ def peers(
             absent.append(f"{name} is not installed")
             continue
         part = workload.first(examples) if examples and name in LOOPS else workload
-        contender = certified(part, make(part, scale), target, peer=True)
+        contender = certified(part, make(part, scale), target)
         if part is not workload:
             contender.scale = workload.batch / part.batch
             contender.note = f"{contender.note} timed on {part.batch} of {workload.batch} examples".strip()

@@ -60,15 +60,17 @@ def _against(
     everyone: Sequence[Contender],
 ) -> Line:
     best = fastest(qualified(home))
-    rivals = [c for c in qualified(away) if c.name not in without]
-    rival = fastest(rivals)
+    rivals = [c for c in away if c.name not in without]
+    # Where no peer reaches the accuracy, the fastest of them is still to be beaten, by a better certified answer.
+    rival = fastest(qualified(rivals)) or fastest(c for c in rivals if c.gap is not None and c.gap < 1.0)
     what = f"{workload.name}: best of ours against the fastest peer" + (
         f" but {', '.join(without)}" if without else ""
     )
     if best is None or rival is None:
         who = "none of ours" if best is None else "no peer"
-        return Line(name, what, float("nan"), ">=", bar, missing=f"{who} certified at {TARGET:.0e}",
-                    workload=workload, contenders=tuple(everyone))  # fmt: skip
+        missing = f"{who} certified at {TARGET:.0e}"
+        everybody = tuple(everyone)
+        return Line(name, what, float("nan"), ">=", bar, "", workload, everybody, missing)
     late = [f"{c.name} {c.note}" for c in away if c not in qualified(away)]
     detail = "; ".join([_versus(best, rival), *late, *absent])
     return Line(name, what, rival.seconds / best.seconds, ">=", bar, detail, workload, tuple(everyone))
@@ -178,6 +180,6 @@ BARS = (
     _simplex("simplex-shannon", ("MirrorAscent", "ProjectedGradient", "ProjectedNewton", "Auto")),
     _plain(
         "concave-spen", "concave-spen", None,
-        Race(("ProjectedGradient", "ProjectedNewton", "Auto"), ("JaxoptProjectedGradient",), 3.0),
+        Race(("DualNewton", "ProjectedGradient"), ("JaxoptProjectedGradient",), 3.0),
     ),
 )  # fmt: skip

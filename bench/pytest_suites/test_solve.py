@@ -35,7 +35,7 @@ GROUPS = {
         (64, 64, None), (8, 4, None), ("CoordinateAscent", "ProjectedNewton", "ProjectedGradient"), BOX
     ),
     "simplex-gini": Group((200, 32, None), (12, 4, None), ("ProjectedGradient", "Auto"), JAXOPT),
-    "concave-spen": Group((64, 64, None), (8, 4, None), ("ProjectedGradient",), JAXOPT),
+    "concave-spen": Group((64, 64, None), (8, 4, None), ("DualNewton",), JAXOPT),
 }
 OURS = [(family, s, b) for family, group in GROUPS.items() for s in group.ours for b in ("jax", "torch")]
 THEIRS = [(family, peer) for family, group in GROUPS.items() for peer in group.peers]
@@ -53,8 +53,9 @@ def run(benchmark: Any, work: Workload, contender: Contender) -> None:
     facts = {"solver": contender.name, "backend": contender.backend, "tol": contender.tol, "gradient": "none"}
     benchmark.extra_info.update(work.facts() | facts | {"gap_rel": contender.gap})
     benchmark.pedantic(contender.call, rounds=5, warmup_rounds=1)
-    assert contender.gap is not None
-    assert contender.gap <= TARGET, f"{contender.name} {contender.note}"
+    if contender.ours:  # a peer that falls short shows it in the table
+        assert contender.gap is not None
+        assert contender.gap <= TARGET, f"{contender.name} {contender.note}"
 
 
 @pytest.mark.parametrize(("family", "solver", "backend"), OURS)
@@ -74,4 +75,4 @@ def test_peer(benchmark: Any, family: str, peer: str, device: str, tiny: bool) -
     if device != "cpu" and peer in LOOPS:
         pytest.skip(f"{peer} runs on the host only")
     work = workload(family, tiny)
-    run(benchmark, work, certified(work, build(work, Scale(device=device)), TARGET, peer=True))
+    run(benchmark, work, certified(work, build(work, Scale(device=device)), TARGET))

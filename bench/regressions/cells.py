@@ -36,7 +36,7 @@ _WORK = (
     ("dense-gini", 64, 64, None, ("CoordinateAscent", "ProjectedNewton", "ProjectedGradient")),
     ("simplex-gini", 200, 32, None, ("ProjectedGradient", "FrankWolfe")),
     ("simplex-shannon", 200, 32, None, ("MirrorAscent",)),
-    ("concave-spen", 64, 64, None, ("ProjectedGradient",)),
+    ("concave-spen", 64, 64, None, ("DualNewton",)),
 )
 CELLS = tuple(
     Cell(family, k, batch, rank, solver, backend)

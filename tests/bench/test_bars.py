@@ -61,7 +61,7 @@ def test_the_loosest_tolerance_that_certifies_is_timed() -> None:
     assert found.tol == 1e-9
     assert found.gap == pytest.approx(3e-9)
     short = to_accuracy(build, lambda p: max(p, 1e-7), 1e-8, (1e-6, 1e-9, 1e-12))
-    assert (short.tol, short.gap) == (1e-9, 1e-7)
+    assert (short.tol, short.gap) == (1e-9, 1e-7), "not the tightest: the loosest that is as good"
     assert "reached 1e-07 only" in short.note
     tried: list[float] = []
     to_accuracy(
