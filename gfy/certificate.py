@@ -18,6 +18,8 @@ from gfy.math import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class Certificate(NamedTuple):
     """Float64 NumPy arrays, one number for each example [...].
@@ -64,7 +66,8 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
         inside = problem.domain.project(given) if (violation > 0).any() else given
         gap, residual, value = _judge(problem, v64, _double(double, inside))
     concave = problem.energy.concave
-    return Certificate(gap, residual, violation, value, _distance(problem, v64, gap, residual, double), concave)
+    distance = _distance(problem, v64, gap, residual, value, given.shape[-1], double)
+    return Certificate(gap, residual, violation, value, distance, concave)
 
 
 def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -74,7 +77,8 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
     if regularizer.no_argmax(domain) is None:
         slope, constant = energy.majorant(v, p, regularizer, domain)
         best = regularizer.argmax(slope, domain)
-        gap = dot(slope, best) - regularizer.value(best) + constant - value
+        above = constant + dot(slope, p) - energy.value(v, p)  # how far the linear bound of Phi is above it at p
+        gap = regularizer.gap(slope, best, p) + above
         residual = p - best
     else:
         gradient = problem.grad(v, p)
@@ -87,18 +91,22 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _distance(
-    problem: InnerProblem, v: Any, gap: np.ndarray, residual: np.ndarray, backend: Backend
+    problem: InnerProblem, v: Any, gap: np.ndarray, residual: np.ndarray, value: np.ndarray, k: int, backend: Backend
 ) -> np.ndarray:
-    """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two."""
+    """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two.
+
+    Both are taken with room for the rounding of the gap and of p itself.
+    """
     mu = problem.strong_concavity
+    slack = 8 * _EPS * (1 + np.abs(value))
     if mu <= 0:
         return np.full_like(gap, np.inf)
-    by_gap = np.sqrt(2 * gap / mu)
+    by_gap = np.sqrt(2 * (gap + slack) / mu)
     smoothness = problem.energy.smoothness(v)
     if smoothness is None or problem.regularizer.no_argmax(problem.domain) is not None:
         return by_gap
     L = np.asarray(backend.to_numpy(smoothness), dtype=np.float64)
-    by_residual: np.ndarray = (1 + L / mu) * residual
+    by_residual: np.ndarray = (1 + L / mu) * (residual + 8 * _EPS * np.sqrt(k))
     return np.minimum(by_gap, by_residual)
 
 

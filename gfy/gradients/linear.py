@@ -165,21 +165,25 @@ def _gmres(product: Operator, tol: float) -> Operator:
         def cycle(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             x, _, count = state
             residual = b - product(x)
-            basis, images = [], []
-            q = residual
-            for _ in range(size):
+            empty = xp.zeros_like(residual)[..., None] + backend.asarray(np.zeros(size), like=b)  # [..., k, size]
+
+            def extend(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+                q, Q, M, column = state
                 for _twice in range(2):  # orthogonalised twice: Gram-Schmidt alone loses digits
-                    for other in basis:
-                        q = q - dot(q, other)[..., None] * other
+                    q = q - matvec(Q, matvec(transpose(Q), q))
                 length = _norm(q)[..., None]
                 q = xp.where(length > 0, q / xp.where(length > 0, length, xp.ones_like(length)), xp.zeros_like(q))
-                basis.append(q)
-                images.append(product(q))
-                q = images[-1]
-            Q, M = xp.stack(basis, axis=-1), xp.stack(images, axis=-1)
+                image = product(q)
+                here = xp.astype(columns == column, b.dtype)
+                return image, Q + q[..., None] * here, M + image[..., None] * here, column + 1
+
+            columns = backend.asarray(np.arange(size, dtype=np.float64), like=b)
+            _, Q, M, _ = backend.scan(extend, (residual, empty, empty, 0 * columns[0]), size)
             gram = transpose(M) @ M
-            ridge = backend.asarray(np.eye(size), like=b) * (1e-30 + 4 * backend.eps(b) ** 2)
-            y = solve(gram + ridge, matvec(transpose(M), residual))
+            eye = backend.asarray(np.eye(size), like=b)
+            lengths = (gram * eye).sum(-1)  # 0 where the Krylov space was complete already
+            ridge = backend.eps(b) * xp.max(lengths, axis=-1)[..., None] + xp.astype(lengths == 0, b.dtype)
+            y = solve(gram + ridge[..., None] * eye, matvec(transpose(M), residual))
             x = x + matvec(Q, y)
             return x, _norm(b - product(x)), count + 1
 

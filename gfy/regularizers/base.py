@@ -51,9 +51,13 @@ class Regularizer:
         p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
         return dot(theta, p) - self.value(p)
 
+    def gap(self, theta: Array, best: Array, p: Array) -> Array:
+        """The Fenchel-Young loss L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> given best = p_Omega(theta)."""
+        return dot(theta, best - p) - (self.value(best) - self.value(p))
+
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
-        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta)[1](x)[0]  # J is symmetric
+        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta + 0 * x)[1](x)[0]  # J is symmetric
 
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
@@ -88,6 +92,9 @@ class Separable(Regularizer):
 
     def value(self, p: Array) -> Array:
         return self.coordinate_value(p).sum(-1)
+
+    def gap(self, theta: Array, best: Array, p: Array) -> Array:
+        return (theta * (best - p) - (self.coordinate_value(best) - self.coordinate_value(p))).sum(-1)
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if self.least == -math.inf and self.most == math.inf:

@@ -53,7 +53,7 @@ def energy_inputs(rng: np.random.Generator, batch: int = 4, k: int = K) -> list[
     n = rng.normal
     d, m, h, g = 5, 3, 7, 8
     square = n(size=(batch, k, k))
-    dense = -square @ square.transpose(0, 2, 1) / k
+    dense = -square @ square.transpose(0, 2, 1) / k - 0.05 * np.eye(k)  # room for a finite difference
     spen = {"u": n(size=(batch, k)), "W1": n(size=(h, k)), "b1": n(size=h), "W2": n(size=h), "b2": n(size=())}
     icnn = {
         "u": n(size=(batch, k)), "W0": n(size=(h, k)), "b0": n(size=(batch, h)), "Wz": n(size=(g, h)) - 2,

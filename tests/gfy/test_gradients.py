@@ -1,0 +1,242 @@
+"""Gradient modes: each right to the last digit it can reach, all agreeing, bounds never violated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from zoo import energy_inputs, energy_names
+
+import gfy
+import solvers
+from gfy.backend import get_backend, tree_map
+
+Make = Callable[..., Any]
+TIGHT = gfy.Stop(1e-13, 5_000)
+BOX = gfy.Box(0.0, 1.0)
+PROBLEMS = [
+    ("3-Pairwise", gfy.BinaryGini(0.7), BOX),
+    ("4-Pairwise", gfy.BinaryShannon(0.8), BOX),
+    ("3-Pairwise", gfy.Shannon(0.9), gfy.Simplex()),
+    ("2-LinearQuadratic", gfy.Gini(1.2), gfy.Simplex()),
+    ("2-LinearQuadratic", gfy.BinaryGini(0.7), BOX),
+    ("2-LinearQuadratic", gfy.SquaredNorm(0.8), gfy.Ball(0.9)),
+    ("2-LinearQuadratic", gfy.SquaredNorm(0.8), gfy.CappedSimplex(2.5)),
+    ("11-ConcaveSpen", gfy.BinaryGini(0.7), BOX),
+    ("8-InputConvexNetwork", gfy.BinaryShannon(0.7), BOX),
+]
+IDS = [f"{name}-{r.name}-{d.name}" for name, r, d in PROBLEMS]
+
+
+def build(case: tuple[str, Any, Any], make: Make) -> tuple[gfy.InnerProblem, Any, int]:
+    energy, leaves, k = energy_inputs(np.random.default_rng(11))[energy_names().index(case[0])]
+    v = type(energy).Input(**{field: make(leaf) for field, leaf in leaves.items()})
+    return gfy.InnerProblem(energy, case[1], case[2]), v, k
+
+
+def pulled(backend: str, fn: Callable[[Any], Any], v: Any, cotangent: Any) -> Any:
+    """The gradient of <cotangent, fn(v)>, compiled where the backend compiles."""
+    ops = get_backend(backend)
+    return ops.jit(lambda w, c: ops.vjp(fn, w)[1](c)[0])(v, cotangent)
+
+
+def flat(tree: Any, tonumpy: Make) -> np.ndarray:
+    return np.concatenate([tonumpy(leaf).ravel() for leaf in tree])
+
+
+@pytest.mark.parametrize("case", PROBLEMS, ids=IDS)
+def test_implicit_matches_central_differences_for_every_leaf(
+    case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make
+) -> None:
+    """Shared weights included: their gradient is the sum over the batch."""
+    problem, v, k = build(case, asarray)
+    rng = np.random.default_rng(2)
+    weight = rng.normal(size=(4, k))
+    grad = pulled(backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, asarray(weight))
+    direction = tree_map(lambda leaf: asarray(rng.normal(size=tuple(leaf.shape))), v)
+    if hasattr(direction, "U"):  # stays symmetric
+        direction = direction._replace(U=(direction.U + direction.U.mT) / 2)
+    solve = get_backend(backend).jit(lambda w: gfy.argmax(problem, w, stop=TIGHT))
+    step = 1e-5
+    ahead, behind = (
+        (weight * tonumpy(solve(tree_map(lambda a, d: a + s * d, v, direction)))).sum() for s in (step, -step)  # noqa: B023
+    )
+    expected = (flat(grad, tonumpy) * flat(direction, tonumpy)).sum()
+    assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[3], PROBLEMS[4], PROBLEMS[7]], ids=lambda c: c[0])
+@pytest.mark.parametrize("method", ["dense", "cg", "gmres", "neumann"])
+def test_linear_solves_agree(case: tuple[str, Any, Any], method: str, backend: str, asarray: Make, tonumpy: Make) -> None:
+    problem, v, k = build(case, asarray)
+    if method == "neumann":  # converges where |J H| < 1
+        v = v._replace(**{f: 0.15 * getattr(v, f) for f in ("A", "U", "W1") if f in type(v)._fields})
+    weight = asarray(np.random.default_rng(2).normal(size=(4, k)))
+    p = gfy.argmax(problem, v, stop=TIGHT)
+    auto, other = (
+        flat(pulled(backend, lambda w: gfy.Implicit(m, tol=1e-13).correct(problem, w, p, TIGHT), v, weight), tonumpy)  # noqa: B023
+        for m in ("auto", method)
+    )
+    np.testing.assert_allclose(other, auto, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4], PROBLEMS[3]], ids=lambda c: c[0])
+def test_three_modes_agree_on_the_conjugate(case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make) -> None:
+    problem, v, _ = build(case, asarray)
+    ones = asarray(np.ones(4))
+    solver = solvers.ProjectedGradient()
+    found = {
+        mode.name: flat(
+            pulled(backend, lambda w: gfy.conjugate(problem, w, solver, mode, stop=TIGHT), v, ones), tonumpy  # noqa: B023
+        )
+        for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=400))
+    }
+    scale = np.linalg.norm(found["implicit"])
+    for other in ("envelope", "unrolled"):
+        assert np.linalg.norm(found[other] - found["implicit"]) <= 1e-8 * scale
+
+
+@pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4]], ids=lambda c: c[0])
+def test_unrolled_argmax_and_its_variants(case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make) -> None:
+    problem, v, k = build(case, asarray)
+    weight = asarray(np.random.default_rng(2).normal(size=(4, k)))
+    solver = solvers.ProjectedGradient()
+
+    def grad(mode: Any) -> np.ndarray:
+        return flat(pulled(backend, lambda w: gfy.argmax(problem, w, solver, mode, stop=TIGHT), v, weight), tonumpy)
+
+    exact, plain = grad(gfy.Implicit()), grad(gfy.Unrolled(steps=300))
+    scale = np.linalg.norm(exact)
+    assert np.linalg.norm(plain - exact) <= 1e-6 * scale
+    np.testing.assert_allclose(grad(gfy.Unrolled(steps=300, checkpoint=True)), plain, rtol=1e-10, atol=1e-12)
+    truncated = [np.linalg.norm(grad(gfy.Unrolled(last=n)) - exact) for n in (1, 60)]
+    assert truncated[1] < truncated[0]  # one step is an approximation that more steps mend
+
+
+def test_envelope_refuses_the_argmax_and_unrolled_refuses_what_has_no_steps(asarray: Make) -> None:
+    problem, v, _ = build(PROBLEMS[0], asarray)
+    with pytest.raises(gfy.GfyTypeError, match=r"gradient=gfy\.Implicit\(\) or gfy\.Unrolled\(\)"):
+        gfy.argmax(problem, v, gradient=gfy.Envelope())
+    linear = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), BOX)
+    with pytest.raises(gfy.UnsupportedError, match="no iterations to unroll"):
+        gfy.argmax(linear, v.u, solvers.ClosedForm(), gfy.Unrolled())
+    plain = gfy.InnerProblem(gfy.Pairwise(), gfy.Zero(), BOX)
+    with pytest.raises(gfy.UnsupportedError, match="not strongly convex"):
+        gfy.argmax(plain, v, gradient=gfy.Implicit())
+
+
+def test_plain_argmax_is_a_constant(backend: str, asarray: Make, tonumpy: Make) -> None:
+    problem, v, k = build(PROBLEMS[0], asarray)
+    grad = pulled(backend, lambda w: gfy.argmax(problem, w) + 0 * w.u, v, asarray(np.ones((4, k))))
+    assert np.abs(flat(grad, tonumpy)).max() == 0
+
+
+def test_jax_and_torch_gradients_are_the_same() -> None:
+    jnp, torch = pytest.importorskip("jax.numpy"), pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    for case in (PROBLEMS[0], PROBLEMS[4], PROBLEMS[7]):
+        problem, v, k = build(case, np.asarray)
+        weight = rng.normal(size=(4, k))
+        for fn, cotangent in (
+            (lambda w: gfy.conjugate(problem, w, stop=TIGHT), np.ones(4)),  # noqa: B023
+            (lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), weight),  # noqa: B023
+        ):
+            grads = [
+                flat(pulled(name, fn, tree_map(make, v), make(cotangent)), np.asarray)
+                for name, make in (("jax", jnp.asarray), ("torch", torch.as_tensor))
+            ]
+            assert np.linalg.norm(grads[0] - grads[1]) <= 1e-10 * np.linalg.norm(grads[0])
+
+
+def test_torch_gradcheck() -> None:
+    torch = pytest.importorskip("torch")
+    problem, v, _ = build(PROBLEMS[0], torch.as_tensor)
+    leaves = tuple(leaf.requires_grad_() for leaf in v)
+    implicit = lambda u, A: gfy.argmax(problem, gfy.Pairwise.Input(u, A), gradient=gfy.Implicit(), stop=TIGHT)  # noqa: E731
+    assert torch.autograd.gradcheck(implicit, leaves, atol=1e-6)
+
+
+def test_forward_mode_and_hessian_products_in_jax() -> None:
+    """The loss is twice differentiable through Implicit; finite differences of its gradient agree."""
+    jax = pytest.importorskip("jax")
+    problem, v, k = build(PROBLEMS[0], jax.numpy.asarray)
+    rng = np.random.default_rng(5)
+    y = jax.numpy.asarray(rng.integers(0, 2, size=(4, k)).astype(float))
+    direction = tree_map(lambda leaf: jax.numpy.asarray(rng.normal(size=leaf.shape)), v)
+    weight = rng.normal(size=(4, k))
+    argmax = jax.jit(lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT))
+    forward = jax.jvp(argmax, (v,), (direction,))[1]
+    backward = jax.vjp(argmax, v)[1](jax.numpy.asarray(weight))[0]
+    reverse = sum(float((a * b).sum()) for a, b in zip(backward, direction, strict=True))
+    assert float((forward * weight).sum()) == pytest.approx(reverse, rel=1e-9)
+    loss = gfy.FenchelYoungLoss(problem, gradient=gfy.Implicit(), reduction="sum", stop=TIGHT)
+    gradient = jax.jit(jax.grad(lambda w: loss(w, y)))
+    product = jax.jvp(gradient, (v,), (direction,))[1]
+    step = 1e-6
+    ahead, behind = (gradient(tree_map(lambda a, d: a + s * d, v, direction)) for s in (step, -step))  # noqa: B023
+    for ours, a, b in zip(product, ahead, behind, strict=True):
+        np.testing.assert_allclose(ours, (a - b) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(backend: str, asarray: Make, tonumpy: Make) -> None:
+    """At the kink of the sparse sigmoid (u = 1 gives p = 1 exactly) the derivative is the inner one, 1/2."""
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
+    v = gfy.Pairwise.Input(asarray([[1.0, -1.0, 2.0]]), asarray(np.zeros((1, 3, 1))))
+    grad = pulled(backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, asarray(np.ones((1, 3))))
+    np.testing.assert_allclose(tonumpy(grad.u), [[0.5, 0.5, 0.0]], atol=1e-12)
+
+
+def test_ties_in_a_maximum_share_the_gradient_in_both_backends(backend: str, asarray: Make, tonumpy: Make) -> None:
+    problem = gfy.InnerProblem(gfy.Maxout(), gfy.BinaryShannon(), BOX)
+    grad = pulled(backend, lambda w: gfy.conjugate(problem, w), gfy.Maxout.Input(asarray([[2.0, 2.0, 0.0]])), asarray([1.0]))
+    slope = 1 / (1 + np.exp(-2.0))
+    np.testing.assert_allclose(tonumpy(grad.v), [[slope / 2, slope / 2, 0.0]], atol=1e-9)
+
+
+@pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4]], ids=lambda c: c[0])
+def test_envelope_error_is_within_the_bound_of_the_certificate(
+    case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make
+) -> None:
+    """|grad_u error| = |p - p*| <= Certificate.distance, at every accuracy of the inner solve."""
+    problem, v, _ = build(case, asarray)
+    exact = tonumpy(gfy.argmax(problem, v, stop=TIGHT))
+    for steps in (1, 2, 4, 8, 16, 64):
+        solution = solvers.ProjectedGradient().solve(problem, v, stop=gfy.Stop(0.0, steps))
+        distance = np.linalg.norm(tonumpy(solution.p) - exact, axis=-1)
+        assert (distance <= gfy.certify(problem, v, solution.p).distance + 1e-12).all()
+
+
+def test_super_efficiency_of_unrolling(backend: str, asarray: Make, tonumpy: Make) -> None:
+    """Ablin et al. (2020): as the inner error falls, the envelope's gradient error falls like it, unrolling's like its square.
+
+    On a strictly interior quadratic solved by constant-step gradient ascent, where the theory holds.
+    """
+    rng = np.random.default_rng(6)
+    root = rng.normal(size=(1, 5, 5))
+    U = -root @ root.transpose(0, 2, 1) / 5
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(0.5), gfy.Reals())
+    v = gfy.LinearQuadratic.Input(asarray(0.2 * rng.normal(size=(1, 5))), asarray(U))
+    rate = 1.0 / (0.5 + np.linalg.norm(U[0], 2))
+    exact = gfy.argmax(problem, v, solver=solvers.ClosedForm())
+    ops, ones = get_backend(backend), asarray(np.ones(1))
+    # in u: of the gradient in U only the symmetric part means anything
+    reference = tonumpy(ops.vjp(lambda w: problem.value(w, exact), v)[1](ones)[0].u)
+
+    def ascend(w: Any, steps: int) -> Any:
+        p = 0 * w.u
+        for _ in range(steps):
+            p = p + rate * problem.grad(w, p)
+        return p
+
+    errors: dict[str, list[float]] = {"inner": [], "envelope": [], "unrolled": []}
+    for steps in (5, 10, 20, 40):
+        p = ops.stop_gradient(ascend(v, steps))
+        errors["inner"].append(float(np.linalg.norm(tonumpy(p - exact))))
+        for mode, point in (("envelope", lambda w: p), ("unrolled", lambda w: ascend(w, steps))):  # noqa: B023
+            grad = tonumpy(ops.vjp(lambda w: problem.value(w, point(w)), v)[1](ones)[0].u)  # noqa: B023
+            errors[mode].append(float(np.linalg.norm(grad - reference)))
+    slope = {mode: np.polyfit(np.log(errors["inner"]), np.log(errors[mode]), 1)[0] for mode in ("envelope", "unrolled")}
+    assert slope["envelope"] == pytest.approx(1.0, abs=0.15)
+    assert slope["unrolled"] == pytest.approx(2.0, abs=0.15)
