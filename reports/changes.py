@@ -131,7 +131,7 @@ def _few_calls(order: list[Standing], best: pd.DataFrame) -> Change | None:
     calls = []
     for s in order[1:]:
         cost = setup.get(s.choice, float("nan"))
-        if np.isfinite(cost) and cost < mine and s.time > order[0].time:
+        if np.isfinite(cost) and cost < 0.8 * mine and not s.overlaps(order[0]):
             calls.append(((mine - cost) / (s.time - order[0].time), s))
     if not calls:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,9 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
         length += 6
     out["id"] = out["key"].str[:length]
     out["group"] = _groups(out)
-    params = out["solver_params"].map(parsed)
-    own = params.map(lambda p: {k: v for k, v in p.items() if k != "gradient"})
-    of_mode = params.map(lambda p: p["gradient"] if isinstance(p.get("gradient"), dict) else {})
-    out["solver_call"] = _variants(out["solver"], own, quoted=True)
-    out["solver"] = _variants(out["solver"], own)
-    out["gradient"] = _variants(out["gradient"], of_mode)
+    out["solver_call"] = _variants(out["solver"], out["solver_params"], _own, quoted=True)
+    out["solver"] = _variants(out["solver"], out["solver_params"], _own)
+    out["gradient"] = _variants(out["gradient"], out["solver_params"], _of_mode)
     out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
     for prefix in ("steady", "backward"):
@@ -30,27 +28,34 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def _variants(names: pd.Series, params: pd.Series, quoted: bool = False) -> pd.Series:
+def _own(params: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in params.items() if k != "gradient"}
+
+
+def _of_mode(params: dict[str, Any]) -> dict[str, Any]:
+    mode = params.get("gradient")
+    return mode if isinstance(mode, dict) else {}
+
+
+def _variants(
+    names: pd.Series,
+    stored: pd.Series,
+    part: Callable[[dict[str, Any]], dict[str, Any]],
+    quoted: bool = False,
+) -> pd.Series:
     """Each name, with those parameters in which the rows of that name differ: FrankWolfe(variant=away)."""
-    texts = params.map(lambda p: json.dumps(p, sort_keys=True))
-    several = texts.groupby(names).nunique()
-    many = names.isin(several[several > 1].index)
-    if not many.any():
-        return names
-    out = names.astype(object).copy()
-    for name, rows in params[many].groupby(names[many]):
-        distinct = list({json.dumps(p, sort_keys=True): p for p in rows}.values())
-        keys = sorted({k for p in distinct for k in p})
-        keys = [k for k in keys if len({json.dumps(p.get(k, None), sort_keys=True) for p in distinct}) > 1]
-        shown = {
-            json.dumps(p, sort_keys=True): ", ".join(
-                f"{k}={p[k]!r}" if quoted else f"{k}={p[k]}" for k in keys if k in p
-            )
-            for p in distinct
-        }
-        inside = texts.loc[rows.index].map(shown)
-        out.loc[rows.index] = [f"{name}({text})" if text else str(name) for text in inside]
-    return out
+    pairs = pd.Series(list(zip(names, stored, strict=True)), index=names.index, dtype=object)
+    by_name: dict[str, dict[str | None, dict[str, Any]]] = {}
+    for name, text in dict.fromkeys(pairs):
+        by_name.setdefault(name, {})[text] = part(parsed(text))
+    label = {}
+    for name, found in by_name.items():
+        keys = sorted({k for p in found.values() for k in p})
+        keys = [k for k in keys if len({json.dumps(p.get(k), sort_keys=True) for p in found.values()}) > 1]
+        for text, p in found.items():
+            inside = ", ".join(f"{k}={p[k]!r}" if quoted else f"{k}={p[k]}" for k in keys if k in p)
+            label[name, text] = f"{name}({inside})" if inside else str(name)
+    return pd.Series([label[pair] for pair in pairs], index=names.index, dtype=object)
 
 
 def _groups(frame: pd.DataFrame) -> pd.Series:
@@ -66,7 +71,7 @@ def _groups(frame: pd.DataFrame) -> pd.Series:
         number = _compatible(list(dict.fromkeys(of_machine)))
         if max(number.values()) > 0:
             names = {text: f"{machine}, versions {i + 1}" for text, i in number.items()}
-            label.loc[of_machine.index] = of_machine.map(names)
+            label.loc[of_machine.index] = [names[text] for text in of_machine]
     return label
 
 

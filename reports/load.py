@@ -109,7 +109,9 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
             typed[name] = pd.to_numeric(column, errors="coerce").astype("float64")
         else:
             text = column.astype(object).where(column.notna(), None)
-            typed[name] = text.map(lambda x: x if x is None or isinstance(x, str) else str(x)).astype(object)
+            if pd.api.types.infer_dtype(text, skipna=True) not in ("string", "empty"):
+                text = text.map(lambda x: x if x is None or isinstance(x, str) else str(x))
+            typed[name] = text.astype(object)
         if name in DEFAULTS:
             typed[name] = typed[name].where(typed[name].notna(), DEFAULTS[name])
     typed["source"] = frame["source"].astype(object) if "source" in frame.columns else "given frame"

@@ -107,7 +107,7 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
         )
     columns = ["choice", "certified", "time (SGM)", "relative", "mean rank [95%]"]
     left = len(order) - limit
-    note = f"{len(table.instances)} problems" + (
+    note = f"{len(table.instances)} problem{'s' if len(table.instances) != 1 else ''}" + (
         f"; {left} slower choices are in the CSV file" if left > 0 else ""
     )
     return Table(name, title, columns, cells, note, [False, True, True, True, True], limit)

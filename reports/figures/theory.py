@@ -1,0 +1,20 @@
+"""The figures of the paper's theorems: those of stored studies, and those that need no rows."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from . import base, theory_biconjugate, theory_calibration, theory_dc, theory_structured
+
+
+def studied(frame: pd.DataFrame) -> list[base.Drawn]:
+    """The figures of `gfy theory`, where its rows are at hand."""
+    with base.style():
+        drawn = [theory_calibration.draw(frame), theory_dc.draw(frame), theory_structured.draw(frame)]
+    return [d for d in drawn if d is not None]
+
+
+def explained() -> list[base.Drawn]:
+    """The figures that need no rows: small multiples of the geometric picture, and biconjugates."""
+    with base.style():
+        return [theory_biconjugate.draw_pictures(), theory_biconjugate.draw()]
