@@ -1,5 +1,6 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
+from gfy.advice import recommend
 from gfy.backend import backend_of, get_backend
 from gfy.biconjugate import Biconjugate, biconjugate, solve_biconjugate
 from gfy.bregman import bregman, bregman_dual
@@ -46,6 +47,6 @@ __all__ = [
     "Rectifier", "Regularizer", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
     "Stop", "Target", "Tsallis", "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of",
     "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
-    "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend",
+    "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",
     "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip
