@@ -94,7 +94,8 @@ class Preparation:
         if key not in self._forwards:
             staged, program, result, peak = self.first("forward", forward, cell, mode)
             solutions = result if self._bench.sequence else [result]
-            columns = certificate_columns(self._bench, solutions, tol, self._dtype) | peak
+            claims = mode.name != "unrolled"
+            columns = certificate_columns(self._bench, solutions, tol, self._dtype, claims) | peak
             if self._settings.break_even and self._bench.backend.name == "jax":
                 columns["eager_s"] = staged.eager_seconds(tol)
             self._forwards[key] = Forward(program, solutions, columns)

@@ -38,7 +38,7 @@ def act(name: str) -> dict[str, Any] | None:
     elif name.startswith("memory"):
         hoard = []
         while True:
-            hoard.append(bytearray(b"x" * 2**24))
+            hoard.append(bytearray(2**24))
     elif name.startswith("garbage"):
         for _ in range(200):
             os.write(1, os.urandom(10_000))

@@ -107,7 +107,7 @@ class Hoarder(Broken):
     def misbehave(self) -> None:
         hoard = []
         while True:
-            hoard.append(bytearray(b"x" * 2**26))
+            hoard.append(bytearray(2**26))
 
 
 @dataclass(frozen=True)
