@@ -1,0 +1,173 @@
+"""Write the parts of the documents that are measured or drawn: tables between markers, and figures.
+
+    python docs/generate.py            fills README.md and docs/measured.md, draws docs/figures
+    python docs/generate.py --check    changes nothing; exits 1 where a document differs from the stored rows
+
+Everything comes from the rows in docs/results. Where there are none, the section names the command that makes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # a checkout that was never installed
+    sys.path.insert(0, str(ROOT))
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = ROOT / "docs" / "results"
+FIGURES = ROOT / "docs" / "figures"
+MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
+
+
+def between(text: str, name: str, body: str) -> str:
+    """The text with what stands between the markers of a section replaced."""
+    begin, end = f"<!-- begin {name}: written by `python docs/generate.py` -->", f"<!-- end {name} -->"
+    head, found, rest = text.partition(begin)
+    if not found or end not in rest:
+        raise SystemExit(f"the section {name!r} has no markers: it needs {begin} and {end}")
+    return f"{head}{begin}\n{body.strip()}\n{end}{rest.partition(end)[2]}"
+
+
+def rows_of(name: str) -> pd.DataFrame | None:
+    """The newest row of each cell of a kept store; None where the store is not there."""
+    from bench.records import read
+
+    path = RESULTS / name
+    if not path.is_file():
+        return None
+    frame = read(path).sort_values("created")
+    return frame.drop_duplicates(["problem", "solver", "backend", "score_name"], keep="last")
+
+
+def races(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Of each bar and work: the quickest of ours and of the peers among those that were certified."""
+    timed = frame[frame["score_name"].str.startswith("time in bar ") & (frame["status"] == "ok")].copy()
+    timed["bar"] = timed["score_name"].str.removeprefix("time in bar ")
+    timed["ours"] = [bool(json.loads(x).get("ours")) for x in timed["extra"]]
+    found = []
+    for (bar, problem), part in timed.groupby(["bar", "problem"], sort=False):
+        sides = [part[part["ours"] == side].sort_values("steady_s") for side in (True, False)]
+        if all(len(side) for side in sides):
+            ours, peer = sides[0].iloc[0], sides[1].iloc[0]
+            found.append({
+                "bar": bar, "problem": problem, "ours": ours, "peer": peer,
+                "ratio": float(peer["steady_s"] / ours["steady_s"]),
+            })  # fmt: skip
+    return found
+
+
+def speed_table(frame: pd.DataFrame) -> str:
+    """Ours against the fastest certified peer, a line for each piece of work."""
+    lines = ["| work | best of ours | fastest peer | times faster |", "|---|---|---|---|"]
+    for race in races(frame):
+        name = f"{race['problem']}" + (", as met in training" if "trained" in str(race["bar"]) else "")
+        shown = [_timing(race[side]) for side in ("ours", "peer")]
+        lines.append(f"| {name} | {shown[0]} | {shown[1]} | {_significant(race['ratio'])} |")
+    return "\n".join(lines)
+
+
+def bars_table(frame: pd.DataFrame) -> str:
+    """Every bar: what was measured beside what it must reach."""
+    lines = ["| bar | measured | must be | holds |", "|---|---|---|---|"]
+    for _, row in frame[frame["solver"] == "bar"].iterrows():
+        extra = json.loads(row["extra"])
+        value = row["reason"] if row["status"] != "ok" else _significant(row["score"])
+        lines.append(
+            f"| {row['score_name']} | {value} | {extra['sense']} {_significant(extra['bar'])} "
+            f"| {'yes' if extra['holds'] else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+def _timing(row: Any) -> str:
+    where = f" ({row['backend']})" if row["backend"] else ""
+    gap = f", gap {row['gap_rel']:.0e}" if row["gap_rel"] == row["gap_rel"] else ""
+    return f"{row['solver']}{where}: {1e3 * row['steady_s']:.3g} ms{gap}"
+
+
+def _significant(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+
+
+def _where(frame: pd.DataFrame) -> str:
+    timed = frame[frame["steady_s"].notna()]
+    machines = sorted({str(json.loads(x).get("cpu", "?")) for x in timed["machine_info"].dropna()})
+    flagged = int(timed["loaded"].fillna(0).sum())
+    load = f" {flagged} of {len(timed)} timings were taken while other programs were busy." if flagged else ""
+    return f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+
+
+def headline() -> str:
+    """The README's table, or the command that would fill it."""
+    frame = rows_of("bars.sqlite")
+    if frame is None or not races(frame):
+        return f"No rows are kept yet: `{MAKE_BARS}` measures them and `python docs/generate.py` fills this table in."
+    source = "Rows: [bars.sqlite](docs/results/bars.sqlite); made again by"
+    return f"{speed_table(frame)}\n\n{_where(frame)} {source} `{MAKE_BARS}`."
+
+
+def results() -> str:
+    """The results page: speed, bars, and what the experiments wrote."""
+    frame = rows_of("bars.sqlite")
+    parts = ["## Ours against peers", ""]
+    if frame is None or not races(frame):
+        parts.append(f"No rows are kept yet: `{MAKE_BARS}` measures them.")
+    else:
+        parts += [speed_table(frame), "", _where(frame), "", "## The bars", "", bars_table(frame)]
+        parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
+    kept = sorted(path for path in RESULTS.rglob("*") if path.suffix in (".md", ".html") and path.is_file())
+    parts += ["", "## What the commands wrote", "", *(f"- [{_title(p)}]({p.relative_to(ROOT / 'docs')})" for p in kept)]
+    return "\n".join(parts)
+
+
+def _title(path: Path) -> str:
+    text = path.read_text("utf-8")
+    if path.suffix == ".md":
+        return next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), path.stem)
+    return text.partition("<title>")[2].partition("</title>")[0] or path.stem
+
+
+def documents() -> dict[Path, str]:
+    """Each document with its sections filled."""
+    readme, page = ROOT / "README.md", ROOT / "docs" / "measured.md"
+    return {
+        readme: between(readme.read_text("utf-8"), "headline", headline()),
+        page: between(page.read_text("utf-8"), "results", results()),
+    }
+
+
+def draw(folder: Path = FIGURES) -> None:
+    """The figures that are computed: SVG for the page, CSV of what it shows."""
+    from reports.figures import base, geometry
+
+    for make in (geometry.draw_geometry, geometry.draw_losses):
+        with base.style():
+            drawn = make()
+            base.save(drawn, folder)
+        (folder / f"{drawn.name}.png").unlink()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 where a document is out of date")
+    check = parser.parse_args().check
+    stale = [path for path, text in documents().items() if path.read_text("utf-8") != text]
+    if check:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not what the stored rows say: run `python docs/generate.py`")
+        return 1 if stale else 0
+    for path, text in documents().items():
+        path.write_text(text, "utf-8")
+    draw()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

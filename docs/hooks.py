@@ -1,0 +1,73 @@
+"""What mkdocs cannot do alone, done while the site is built: formulas without scripts, the command line's own help.
+
+Formulas become MathML, which browsers draw themselves, so that a page needs no script and no network. The page
+`reference/cli.md` is filled from the commands themselves, so that it cannot be out of date.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+CLI_MARK = "<!-- the command line -->"
+_SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the verbs where a page asks for them."""
+    return markdown.replace(CLI_MARK, "\n".join(cli_lines())) if CLI_MARK in markdown else markdown
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Turn every formula of a page into MathML."""
+    return _SPAN.sub(lambda found: mathml(found[2], found[1] == "div"), content)
+
+
+def mathml(latex: str, block: bool) -> str:
+    """One formula as MathML; a wide one scrolls inside its own line."""
+    from latex2mathml.converter import convert
+
+    drawn: str = convert(html.unescape(latex).strip(), display="block" if block else "inline")
+    return f'<div class="formula">{drawn}</div>' if block else drawn
+
+
+def cli_lines() -> Iterator[str]:
+    """Every verb and its subcommands as Markdown: what it does, examples, options."""
+    from bench.cli import VERBS, app, load
+    from typer.main import get_group
+
+    group = get_group(app)
+    for verb in group.list_commands(None):
+        command = load(verb)
+        yield from _command(f"gfy {verb}", command, "##", VERBS[verb])
+        for name, sub in sorted(getattr(command, "commands", {}).items()):
+            yield from _command(f"gfy {verb} {name}", sub, "###", "")
+
+
+def _command(name: str, command: Any, level: str, fallback: str) -> Iterator[str]:
+    about, examples = split_help(command.help or fallback)
+    yield from ("", f"{level} {name}", "", about, "")
+    if examples:
+        yield from ("```bash", *examples, "```", "")
+    rows = [_parameter(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
+    if rows and not getattr(command, "commands", None):
+        yield from ("| | default | |", "|---|---|---|", *rows, "")
+
+
+def split_help(text: str) -> tuple[str, list[str]]:
+    """A command's words, and the lines of its examples."""
+    about, _, rest = inspect.cleandoc(text).partition("Example")
+    return about.strip(), [line.strip() for line in rest.splitlines() if line.strip().startswith("gfy ")]
+
+
+def _parameter(p: Any) -> str:
+    flag = p.param_type_name == "option"
+    shown = ", ".join(f"`{name}`" for name in (*p.opts, *p.secondary_opts)) if flag else f"`{p.name.upper()}`"
+    default = p.default
+    value = "" if default is None or default is False or callable(default) else getattr(default, "value", default)
+    value = "on" if default is True else value
+    text = (getattr(p, "help", None) or "").replace("|", "\\|")
+    return f"| {shown} | {f'`{value}`' if value not in ('', [], ()) else ''} | {text} |"
