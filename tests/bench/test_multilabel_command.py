@@ -1,0 +1,123 @@
+"""`gfy train`, `gfy predict` and `gfy reproduce multilabel` from the outside, on data that needs no download."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+for package in ("jax", "optax", "sklearn"):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+
+from bench.commands.predict import predict  # noqa: E402
+from bench.commands.reproduce import app as reproduce  # noqa: E402
+from bench.commands.train import train  # noqa: E402
+from bench.experiments.multilabel_cells import FULL, Cell, paper_accuracy, plan  # noqa: E402
+from bench.experiments.multilabel_run import fill, missing  # noqa: E402
+from bench.experiments.multilabel_table import COLUMNS, html_page, latex, lines, markdown, write_csv  # noqa: E402
+from bench.records import Store  # noqa: E402
+from gfy.errors import GfyValueError  # noqa: E402
+
+
+def invoke(function: Any, *arguments: str) -> str:
+    app = typer.Typer()
+    app.command()(function)
+    result = CliRunner().invoke(app, list(arguments))
+    if isinstance(result.exception, GfyValueError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_train_resume_and_predict(tmp_path: Path) -> None:
+    out = tmp_path / "net"
+    common = ["--dataset", "synthetic", "--rate", "0.01", "--every", "2", "--out", str(out)]
+    said = invoke(train, *common, "--epochs", "4")
+    assert "epoch    4 of 4" in said
+    assert "micro_f1" in said
+    whole = (out / "model.npz").read_bytes()
+    invoke(train, *common, "--epochs", "2", "--out", str(tmp_path / "half"))
+    half = [*common[:-1], str(tmp_path / "half")]
+    invoke(train, *half, "--epochs", "4", "--resume")
+    again = (tmp_path / "half" / "model.npz").read_bytes()
+    assert whole == again  # stopped and taken up again is the same training
+    with pytest.raises(GfyValueError, match="another rate"):
+        invoke(train, *half, "--epochs", "6", "--resume", "--rate", "0.02")
+    table = tmp_path / "p.csv"
+    said = invoke(predict, str(out), "--probabilities", "--out", str(table))
+    assert "accuracy" in said
+    rows = list(csv.reader(table.open()))
+    assert rows[0][0] == "y0"
+    assert all(0 <= float(p) <= 1 for row in rows[1:] for p in row)
+    with pytest.raises(GfyValueError, match="no saved network"):
+        invoke(predict, str(tmp_path / "nowhere"))
+
+
+def test_quick_reproduction_is_resumable(tmp_path: Path) -> None:
+    arguments = [
+        "multilabel",
+        "--quick",
+        "--dataset",
+        "synthetic",
+        "--table",
+        "gradients",
+        "--out",
+        str(tmp_path),
+    ]
+    first = CliRunner().invoke(reproduce, arguments)
+    assert first.exit_code == 0, first.output
+    assert "2 cells, 0 stored already, 2 to train" in first.output
+    second = CliRunner().invoke(reproduce, arguments)
+    assert "2 cells, 2 stored already, 0 to train" in second.output
+    assert "| gradients | synthetic | pairwise | gfy | implicit |" in second.output
+
+
+def test_the_plan_and_the_papers_figures() -> None:
+    cells = plan(("yeast", "cal500"), ("energies", "gradients", "losses"))
+    assert len(cells) == len(set(cells)) == 2 * 9
+    assert paper_accuracy(Cell("scene", "pairwise")) == 91.58
+    assert paper_accuracy(Cell("cal500", "pairwise", "cross_entropy", "implicit")) == 85.89
+    assert paper_accuracy(Cell("mediamill-reduced", "pairwise")) is None
+    assert Cell("yeast", "spen").key != Cell("yeast", "pairwise").key
+    with pytest.raises(GfyValueError, match="there are energies"):
+        plan(("yeast",), ("energy",))
+
+
+def stored_row(cell: Cell, score: float) -> dict[str, Any]:
+    chosen = {"penalty": 0.1, "rate": 0.01, "gain": 1.0}
+    extra = {"loss": cell.loss, "sd": 0.25, "seconds": 12.34, "held_out_accuracy": 80.0, "chosen": chosen}
+    return {
+        "key": cell.key,
+        "kind": "multilabel",
+        "status": "ok",
+        "score": score,
+        "gap": 1e-9,
+        "concave": 1,
+        "extra": extra,
+    }
+
+
+def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = plan(("yeast", "scene"), ("gradients",))
+    with Store(tmp_path / "rows.sqlite") as store:
+        monkeypatch.setattr(
+            "bench.experiments.multilabel_run.measure",
+            lambda values, *_: stored_row(Cell(**{**values, "effort": FULL}), 80.4),
+        )
+        assert fill(cells[:3], store) == 3
+        assert missing(cells, store) == cells[3:]
+        found = lines(store, ("yeast", "scene"), ("gradients",), FULL)
+    assert len(found) == 3
+    write_csv(tmp_path / "t.csv", found)
+    read = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert tuple(read[0]) == COLUMNS
+    assert read[0]["accuracy"] == "80.4"
+    assert read[0]["paper"] == "80.19"
+    assert "| 80.40 ± 0.25 | 80.19 | +0.21 |" in markdown(found)
+    assert "<td>80.40 ± 0.25</td>" in html_page(found)
+    assert r"80.40 $\pm$ 0.25 (80.19)" in latex(found)
+    assert r"\end{tabular}" in latex(found)
