@@ -54,7 +54,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     like = next(leaves(v))
     y = backend.asarray(y) if not hasattr(y, "dtype") else backend.asarray(y, device=getattr(y, "device", None))
     batch = problem.energy.batch_shape(v)
-    integral = not ("float" in str(y.dtype))
+    integral = "float" not in str(y.dtype)
     try:
         k = problem.energy.dim(v)
     except GfyTypeError:
@@ -62,7 +62,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     if integral and isinstance(problem.domain, Simplex) and tuple(y.shape) == batch and k != 1:
         _with_values(lambda w: _classes(w, k), y)
         y = _one_hot(y, k, like)
-    if not ("float" in str(y.dtype)) or y.dtype != like.dtype:
+    if "float" not in str(y.dtype) or y.dtype != like.dtype:
         y = backend.xp.astype(y, like.dtype)
     if not y.ndim or y.shape[-1] != k:
         raise GfyValueError(f"y must end in an axis of {k} coordinates like p, got shape {tuple(y.shape)}")

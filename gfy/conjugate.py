@@ -11,7 +11,7 @@ from gfy.checks import check_input, check_start
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, GradientMode, Input, InnerSolver, Stop, default_solver
+from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop, default_solver
 
 
 def argmax(
@@ -70,7 +70,7 @@ def solve_with(
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
     try:
-        staged = _staged(problem, solver, gradient, stop, backend_of(v).name)
+        staged = _staged(problem, solver, gradient, stop, backend_of(v).name)  # type: ignore[arg-type]
     except TypeError:  # a part that cannot be hashed cannot be remembered either
         return gradient.argmax(problem, solver, v, p0, stop)
     return staged(v, p0)

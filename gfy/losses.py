@@ -14,7 +14,7 @@ from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.math import dot
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, GradientMode, Input, InnerSolver, Stop
+from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop
 from gfy.regularizers.quadratic import Zero
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -150,7 +150,7 @@ class ArgmaxLoss(Loss):
     def __init__(
         self,
         kind: str | InnerProblem = "cross_entropy",
-        problem: InnerProblem | None = None,
+        problem: InnerProblem | str | None = None,
         solver: InnerSolver | None = None,
         gradient: GradientMode | None = None,
         reduction: str = "none",

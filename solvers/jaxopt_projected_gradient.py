@@ -47,6 +47,7 @@ class JaxoptProjectedGradient:
                     p = p + self.inset
                 return -problem.value(v, p)
 
+            bounds: Any
             if isinstance(domain, Simplex):
                 project, bounds = library.projection.projection_simplex, 1.0
             elif isinstance(domain, Ball):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.math import clip, dot, matvec, solve, transpose
-from gfy.protocols import Array, Input
+from gfy.protocols import Array
 
 if TYPE_CHECKING:
     from gfy.energies.network import ConcaveSpen
@@ -33,7 +33,7 @@ class Slopes(NamedTuple):
     count: Array  # [] steps so far
 
 
-def slopes_at(energy: ConcaveSpen, v: Input, p: Array) -> Array:
+def slopes_at(energy: ConcaveSpen, v: Any, p: Array) -> Array:
     """The slopes of the tangent at p, [..., h]; half-way on a kink."""
     z = energy.hidden(v, p)
     xp = backend_of(z).xp
@@ -41,7 +41,7 @@ def slopes_at(energy: ConcaveSpen, v: Input, p: Array) -> Array:
     return energy.weights(v) * on
 
 
-def start(energy: ConcaveSpen, v: Input, s: Array, regularizer: Any, domain: Any) -> Slopes:
+def start(energy: ConcaveSpen, v: Any, s: Array, regularizer: Any, domain: Any) -> Slopes:
     """The dual method's state at slopes s."""
     p, bound = _respond(energy, v, s, regularizer, domain)
     error = _error(energy, v, s, p)
@@ -49,7 +49,7 @@ def start(energy: ConcaveSpen, v: Input, s: Array, regularizer: Any, domain: Any
     return Slopes(s, p, bound, error, zero, zero.sum())
 
 
-def step(energy: ConcaveSpen, v: Input, state: Slopes, regularizer: Any, domain: Any) -> Slopes:
+def step(energy: ConcaveSpen, v: Any, state: Slopes, regularizer: Any, domain: Any) -> Slopes:
     """One projected Newton step on D with backtracking; examples that cannot be improved stay where they are."""
     backend = backend_of(v)
     xp = backend.xp
@@ -86,7 +86,7 @@ def step(energy: ConcaveSpen, v: Input, state: Slopes, regularizer: Any, domain:
     return Slopes(s, p, bound, error, state.steps + 1, state.count + 1)
 
 
-def best_slopes(energy: ConcaveSpen, v: Input, p: Array, regularizer: Any, domain: Any, steps: int = 60) -> Array:
+def best_slopes(energy: ConcaveSpen, v: Any, p: Array, regularizer: Any, domain: Any, steps: int = 60) -> Array:
     """Slopes s [..., h] whose bound D(s) is as small as `steps` Newton steps from the tangent at p make it."""
     backend = backend_of(v, p)
     xp = backend.xp
@@ -98,13 +98,13 @@ def best_slopes(energy: ConcaveSpen, v: Input, p: Array, regularizer: Any, domai
     return final.s
 
 
-def _respond(energy: ConcaveSpen, v: Input, s: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
+def _respond(energy: ConcaveSpen, v: Any, s: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
     theta = v.u - matvec(transpose(v.W1), s)
     p = regularizer.argmax(theta, domain)
     return p, dot(theta, p) - regularizer.value(p) - dot(s, v.b1) - v.b2
 
 
-def _error(energy: ConcaveSpen, v: Input, s: Array, p: Array) -> Array:
+def _error(energy: ConcaveSpen, v: Any, s: Array, p: Array) -> Array:
     """How far a unit gradient step would still move s, in the worst unit."""
     xp = backend_of(p).xp
     top = energy.weights(v) + 0 * s

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gfy.backend import backend_of, namespace
+from gfy.energies.base import Energy
 from gfy.errors import GfyValueError
 from gfy.math import dot, logsumexp, relu, softplus
-from gfy.protocols import Array, Input
-from gfy.energies.base import Energy
+from gfy.protocols import Array
 from gfy.regularizers.quadratic import check_positive
 
 
@@ -24,17 +24,17 @@ class VectorInput(NamedTuple):
 class LinearEnergy(Energy):
     """Phi(v, p) = <scores(v), p>: a subclass says what the scores are."""
 
-    Input = VectorInput
+    Input: ClassVar[Any] = VectorInput
     ranks = {"v": 1}
     linear = True
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         return dot(self.scores(v), p)
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return self.scores(v) + namespace(p).zeros_like(p)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(self.scores(v).shape[-1])
 
 
@@ -48,10 +48,10 @@ class Mixing(LinearEnergy):
             return activated
         return activated @ backend_of(activated).asarray(self.U, like=activated)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.v.shape[-1] if self.U is None else self.U.shape[1])
 
-    def _check_sizes(self, v: Input) -> None:
+    def _check_sizes(self, v: Any) -> None:
         if self.U is not None and v.v.shape[-1] != self.U.shape[0]:
             raise GfyValueError(
                 f"{self.name}.U has {self.U.shape[0]} rows but v has {v.v.shape[-1]} coordinates: they must be equal"
@@ -77,10 +77,10 @@ class Bilinear(Mixing):
         if self.U is not None:
             object.__setattr__(self, "U", _as_matrix(self.U, "Bilinear.U"))
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return self._mixed(v.v)
 
-    def shift(self, v: Input, c: Array) -> Input | None:
+    def shift(self, v: Any, c: Array) -> Any | None:
         return VectorInput(v.v + c) if self.U is None else None
 
 
@@ -100,7 +100,7 @@ class Rectifier(Mixing):
     def in_v(self) -> str:  # type: ignore[override]
         return "convex" if (self.U >= 0).all() else "nonconvex"
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return self._mixed(relu(v.v) if self.activation == "relu" else softplus(v.v))
 
 
@@ -110,10 +110,10 @@ class Maxout(LinearEnergy):
 
     in_v = "convex"
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return namespace(v.v).max(v.v, axis=-1)[..., None]
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return 1
 
 
@@ -127,8 +127,8 @@ class LogSumExp(LinearEnergy):
     def __post_init__(self) -> None:
         check_positive(self.gamma, "LogSumExp.gamma")
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return self.gamma * logsumexp(v.v / self.gamma, keepdims=True)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
-
+from typing import Any, NamedTuple
 
 from gfy.backend import namespace
+from gfy.energies.base import Energy, agree
 from gfy.errors import GfyValueError
 from gfy.math import dot, matvec, relu, sigmoid, softplus, transpose
-from gfy.protocols import Array, Input
-from gfy.energies.base import Energy, agree
+from gfy.protocols import Array
 
 
 class SpenInput(NamedTuple):
@@ -62,43 +61,43 @@ class Activation:
 
 
 @dataclass(frozen=True)
-class Spen(Activation, Energy):  # type: ignore[misc]
+class Spen(Activation, Energy):  # type: ignore[misc, override]
     """Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2): a SPEN with a one-layer prior network, not concave in p."""
 
     activation: str = "relu"
     concave = False
     in_v = "nonconvex"
     Input = SpenInput
-    ranks = {"u": 1, "W1": 2, "b1": 1, "W2": 1, "b2": 0}  # noqa: RUF012
+    ranks = {"u": 1, "W1": 2, "b1": 1, "W2": 1, "b2": 0}
 
-    def weights(self, v: Input) -> Array:
+    def weights(self, v: Any) -> Array:
         """The output weights of the prior network, [..., h]."""
         return v.W2
 
-    def hidden(self, v: Input, p: Array) -> Array:
+    def hidden(self, v: Any, p: Array) -> Array:
         """W1 p + b1, [..., h]."""
         return matvec(v.W1, p) + v.b1
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         return dot(v.u, p) - dot(self.weights(v), self.sigma(self.hidden(v, p))) - v.b2
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return v.u - matvec(transpose(v.W1), self.weights(v) * self.slope(self.hidden(v, p)))
 
-    def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
+    def hessian_product(self, v: Any, p: Array, x: Array) -> Array:
         bend = self.weights(v) * self.bend(self.hidden(v, p))
         return -matvec(transpose(v.W1), bend * matvec(v.W1, x))
 
-    def smoothness(self, v: Input) -> Array | None:
+    def smoothness(self, v: Any) -> Array | None:
         if self.activation == "relu":
             return None
         xp = namespace(v.u)
         return 0.25 * (xp.abs(self.weights(v)) * (v.W1 * v.W1).sum(-1)).sum(-1)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])
 
-    def _check_sizes(self, v: Input) -> None:
+    def _check_sizes(self, v: Any) -> None:
         agree(self.name, k=("u's last axis", v.u.shape[-1]), w=("W1's columns", v.W1.shape[-1]))
         agree(self.name, h=("W1's rows", v.W1.shape[-2]), b=("b1", v.b1.shape[-1]), w=("W2", v.W2.shape[-1]))
 
@@ -113,10 +112,10 @@ class ConcaveSpen(Spen):
 
     concave = True
 
-    def weights(self, v: Input) -> Array:
+    def weights(self, v: Any) -> Array:
         return softplus(v.W2)
 
-    def majorant(self, v: Input, p: Array, regularizer: object, domain: object) -> tuple[Array, Array]:
+    def majorant(self, v: Any, p: Array, regularizer: object, domain: object) -> tuple[Array, Array]:
         if self.activation != "relu":
             return super().majorant(v, p, regularizer, domain)
         from gfy.energies.kinks import best_slopes
@@ -126,7 +125,7 @@ class ConcaveSpen(Spen):
 
 
 @dataclass(frozen=True)
-class InputConvexNetwork(Activation, Energy):  # type: ignore[misc]
+class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
     """Phi(v, p) = -ICNN(v, p), a two-layer input-convex network: concave in p, not convex in v.
 
     ICNN = <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)> - <u, p>.
@@ -135,27 +134,27 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc]
     activation: str = "softplus"
     in_v = "nonconvex"
     Input = IcnnInput
-    ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}  # noqa: RUF012
+    ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}
 
-    def layers(self, v: Input, p: Array) -> tuple[Array, Array]:
+    def layers(self, v: Any, p: Array) -> tuple[Array, Array]:
         """The two pre-activations, [..., h] and [..., g]."""
         first = matvec(v.W0, p) + v.b0
         return first, matvec(softplus(v.Wz), self.sigma(first)) + matvec(v.Wp, p) + v.b1
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         _, second = self.layers(v, p)
         return dot(v.u, p) - dot(softplus(v.wz), self.sigma(second))
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         first, second = self.layers(v, p)
         outer = softplus(v.wz) * self.slope(second)
         inner = matvec(transpose(softplus(v.Wz)), outer) * self.slope(first)
         return v.u - matvec(transpose(v.W0), inner) - matvec(transpose(v.Wp), outer)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])
 
-    def smoothness(self, v: Input) -> Array | None:
+    def smoothness(self, v: Any) -> Array | None:
         """Row norms of the layers bound both curvature terms; numbers, not tight."""
         if self.activation == "relu":
             return None
@@ -165,7 +164,7 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc]
         rows1 = matvec(inner, rows0) + xp.sqrt((v.Wp * v.Wp).sum(-1))
         return 0.25 * (weight * (rows1 * rows1 + matvec(inner, rows0 * rows0))).sum(-1)
 
-    def _check_sizes(self, v: Input) -> None:
+    def _check_sizes(self, v: Any) -> None:
         agree(self.name, k=("u's last axis", v.u.shape[-1]), w=("W0's columns", v.W0.shape[-1]),
               p=("Wp's columns", v.Wp.shape[-1]))
         agree(self.name, h=("W0's rows", v.W0.shape[-2]), b=("b0", v.b0.shape[-1]), z=("Wz's columns", v.Wz.shape[-1]))

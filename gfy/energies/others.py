@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-
 from gfy.backend import backend_of, leaves, namespace
 from gfy.energies.base import Energy
 from gfy.energies.linear import LinearEnergy, VectorInput
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.math import dot
-from gfy.protocols import Array, Input
+from gfy.protocols import Array
 
 
 class TreeInput(NamedTuple):
@@ -36,10 +35,10 @@ class Probabilistic(LinearEnergy):
     def array_api(self) -> bool:  # type: ignore[override]
         return self.energies is None
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return v.v if self.energies is None else self.energies(v.v)
 
-    def batch_shape(self, v: Input) -> tuple[int, ...]:
+    def batch_shape(self, v: Any) -> tuple[int, ...]:
         return tuple(self.scores(v).shape[:-1])
 
 
@@ -55,7 +54,7 @@ class Metric(Energy):
 
     cost: str | Callable[[Array, Array], Array] = "euclidean"
     Input = VectorInput
-    ranks = {"v": 1}  # noqa: RUF012
+    ranks = {"v": 1}
     in_v = "nonconvex"
     smooth = False
 
@@ -67,7 +66,7 @@ class Metric(Energy):
     def array_api(self) -> bool:  # type: ignore[override]
         return not callable(self.cost)
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         xp = namespace(p)
         if callable(self.cost):
             return -self.cost(v.v, p)
@@ -77,7 +76,7 @@ class Metric(Energy):
         square = dot(apart, apart)
         return -xp.where(square > 0, xp.sqrt(xp.where(square > 0, square, xp.ones_like(square))), 0 * square)
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         xp = namespace(p)
         if callable(self.cost):
             return _autodiff_grad(self.value, v, p)
@@ -87,7 +86,7 @@ class Metric(Energy):
         square = dot(apart, apart)[..., None]
         return -apart / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.v.shape[-1])
 
 
@@ -107,7 +106,7 @@ class CustomEnergy(Energy):
     Input = TreeInput
     array_api = False
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         out = self.fn(v.v, p)
         if tuple(getattr(out, "shape", ())) != tuple(p.shape[:-1]):
             raise GfyValueError(
@@ -116,21 +115,21 @@ class CustomEnergy(Energy):
             )
         return out
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return _autodiff_grad(self.value, v, p)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         if self.k is None:
             raise GfyTypeError("CustomEnergy does not know the size of p: give CustomEnergy(fn, k=...) or pass p0")
         return self.k
 
-    def batch_shape(self, v: Input) -> tuple[int, ...]:
+    def batch_shape(self, v: Any) -> tuple[int, ...]:
         """The leading axes of the first leaf, all but its last."""
         for leaf in leaves(v.v):
             return tuple(leaf.shape[:-1])
         return ()
 
-    def check(self, v: Input) -> None:
+    def check(self, v: Any) -> None:
         backend_of(v)
 
 

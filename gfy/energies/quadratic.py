@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.math import dot, matvec, transpose
-from gfy.protocols import Array, Input
 from gfy.energies.base import Dense, Energy, LowRank, agree
+from gfy.math import dot, matvec, transpose
+from gfy.protocols import Array
 
 
 class DenseInput(NamedTuple):
@@ -37,25 +37,25 @@ class LinearQuadratic(Energy):
 
     concave: bool = True
     Input = DenseInput
-    ranks = {"u": 1, "U": 2}  # noqa: RUF012
+    ranks = {"u": 1, "U": 2}
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         return dot(p, v.u + 0.5 * matvec(v.U, p))
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return v.u + matvec(v.U, p)
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])
 
-    def curvature(self, v: Input) -> Dense:
+    def curvature(self, v: Any) -> Dense:
         return Dense(v.U)
 
-    def _check_sizes(self, v: Input) -> None:
+    def _check_sizes(self, v: Any) -> None:
         agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("U's rows", v.U.shape[-2]),
               c=("U's columns", v.U.shape[-1]))
 
-    def concavity_violation(self, v: Input) -> str | None:
+    def concavity_violation(self, v: Any) -> str | None:
         if not self.concave:
             return None
         U = backend_of(v).to_numpy(v.U).astype(np.float64)
@@ -81,20 +81,20 @@ class Pairwise(Energy):
 
     in_v = "nonconvex"  # in (u, A); the loss is convex in (u, U)
     Input = PairwiseInput
-    ranks = {"u": 1, "A": 2}  # noqa: RUF012
+    ranks = {"u": 1, "A": 2}
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         t = matvec(transpose(v.A), p)
         return dot(v.u, p) - 0.5 * dot(t, t)
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return v.u - matvec(v.A, matvec(transpose(v.A), p))
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])
 
-    def curvature(self, v: Input) -> LowRank:
+    def curvature(self, v: Any) -> LowRank:
         return LowRank(v.A)
 
-    def _check_sizes(self, v: Input) -> None:
+    def _check_sizes(self, v: Any) -> None:
         agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("A's rows", v.A.shape[-2]))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gfy.energies.base import Dense, Energy, LowRank
 from gfy.math import dot
-from gfy.protocols import Array, Input
+from gfy.protocols import Array
 
 
 class ShiftedInput(NamedTuple):
@@ -44,29 +44,29 @@ class Shifted(Energy):
     def array_api(self) -> bool:  # type: ignore[override]
         return self.base.array_api
 
-    def value(self, v: Input, p: Array) -> Array:
+    def value(self, v: Any, p: Array) -> Array:
         return self.base.value(v.v, p) + dot(v.c, p)
 
-    def grad_p(self, v: Input, p: Array) -> Array:
+    def grad_p(self, v: Any, p: Array) -> Array:
         return self.base.grad_p(v.v, p) + v.c
 
-    def scores(self, v: Input) -> Array:
+    def scores(self, v: Any) -> Array:
         return self.base.scores(v.v) + v.c
 
-    def dim(self, v: Input) -> int:
+    def dim(self, v: Any) -> int:
         return int(v.c.shape[-1])
 
-    def curvature(self, v: Input) -> LowRank | Dense | None:
+    def curvature(self, v: Any) -> LowRank | Dense | None:
         return self.base.curvature(v.v)
 
-    def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
+    def hessian_product(self, v: Any, p: Array, x: Array) -> Array:
         return self.base.hessian_product(v.v, p, x)
 
-    def smoothness(self, v: Input) -> Array | None:
+    def smoothness(self, v: Any) -> Array | None:
         return self.base.smoothness(v.v)
 
-    def batch_shape(self, v: Input) -> tuple[int, ...]:
+    def batch_shape(self, v: Any) -> tuple[int, ...]:
         return tuple(v.c.shape[:-1])
 
-    def check(self, v: Input) -> None:
+    def check(self, v: Any) -> None:
         self.base.check(v.v)

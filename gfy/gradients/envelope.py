@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gfy.backend import backend_of
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, InnerSolver, Stop
+from gfy.protocols import Array, InnerSolver, Input, Stop
 
 
 @dataclass(frozen=True)

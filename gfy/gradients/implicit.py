@@ -19,7 +19,7 @@ from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.gradients.linear import METHODS, solver_for
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, InnerSolver, Stop
+from gfy.protocols import Array, InnerSolver, Input, Stop
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, InnerSolver, SteppableSolver, Stop
+from gfy.protocols import Array, InnerSolver, Input, SteppableSolver, Stop
 
 
 @dataclass(frozen=True)
