@@ -132,6 +132,16 @@ def limitations(rows: Rows, tol: float) -> list[str]:
     dirty = int((frame["git_dirty"] == 1).sum())
     if dirty:
         out.append(f"{dirty:,} rows were made from a tree with uncommitted changes.")
+    ladders = frame[frame["status"] != "unsupported"].groupby("gradient")["tol"].nunique()
+    short = sorted(ladders[(ladders < ladders.max())].index)
+    if short:
+        out.append(
+            f"Gradient modes {', '.join(short)} were measured at fewer tolerances than the others: at those they "
+            "lack, their time is that of a tighter one."
+        )
+    beyond = int((frame["grad_error"] > frame["grad_bound"] * (1 + 1e-6) + 1e-12).sum())
+    if beyond:
+        out.append(f"{beyond:,} rows have a gradient error beyond the bound computed from their certificate.")
     few = frame.groupby("family")["instance"].nunique()
     if (few < 3).any():
         out.append(f"{int((few < 3).sum())} of {len(few)} families have fewer than three problems.")

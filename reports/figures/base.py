@@ -85,13 +85,14 @@ def panels(
 
 
 def legend_below(figure: Figure, handles: dict[str, Any], columns: int = 4) -> None:
-    """One legend for the whole figure, each name once."""
+    """One legend for the whole figure, each name once, in as many columns as the figure has room for."""
+    room = max(1, int(figure.get_figwidth() / 2.05))
     if handles:
         figure.legend(
             list(handles.values()),
             list(handles),
             loc="outside lower center",
-            ncols=min(columns, len(handles)),
+            ncols=min(columns, room, len(handles)),
         )
 
 
@@ -154,8 +155,12 @@ def inline(svg: str, name: str) -> str:
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    opening = rf'<svg viewBox="\1" {namespaces} focusable="false">'
-    body = re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', opening, body, count=1)
+    box = re.search(r'viewBox="([^"]+)"', body)
+    size = box.group(1) if box else "0 0 432 288"
+    # Letters are never blown up: a small figure stays small on a wide page.
+    widest = round(1.55 * float(size.split()[2]))
+    opening = f'<svg viewBox="{size}" {namespaces} focusable="false" style="max-width:{widest}px">'
+    body = re.sub(r"<svg [^>]*>", lambda _: opening, body, count=1)
     for colour, variable in VARIABLES.items():
         body = body.replace(colour, variable)
     body = re.sub(r'\bid="', f'id="{name}-', body)

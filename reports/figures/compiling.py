@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -20,7 +22,8 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
         calls_high=("break_even", lambda s: s.quantile(0.75)),
         rows=("id", "size"), id=("id", "first"),
     )  # fmt: skip
-    return data.reset_index().sort_values("steady", kind="stable")
+    data = data.reset_index().sort_values("steady", kind="stable")
+    return data.assign(cost_in_calls=data["setup"] / data["steady"])
 
 
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
@@ -47,20 +50,7 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
         top = min(high * 0.9, times * x[1])
         if top > low:
             left.text(top / times, top, f" {times:,}", fontsize=8.5, color=base.MUTED, va="top", ha="left")
-    names = [f"{s}, {b}" for s, b in zip(data["solver"], data["backend"], strict=True)]
-    for i, line in enumerate(data.itertuples()):
-        colour, marker = palette.colour(line.solver), palette.marker(line.solver)
-        if np.isfinite(line.calls):
-            right.plot([line.calls_low, line.calls_high], [i, i], color=colour, lw=1.4)
-            right.scatter(line.calls, i, color=colour, marker=marker, s=42, zorder=3)
-        else:
-            right.text(0.02, i, "never, or not measured", fontsize=8.5, va="center", color=base.MUTED,
-                       transform=right.get_yaxis_transform())  # fmt: skip
-    right.set_yticks(range(len(data)), names)
-    right.set_ylim(len(data) - 0.4, -0.6)
-    right.set(xlabel="calls until compiling has paid")
-    if data["calls"].notna().any():
-        base.log_axes(right, "x")
+    _calls(right, data, palette)
     caption = (
         "Left: the grey lines are how many steady calls a compilation costs. Right: stored "
         "break-even counts, "
@@ -72,3 +62,20 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
         f"{heavy['solver']} on {heavy['backend']} with {heavy['setup']:.2g} s."
     )
     return base.Drawn("compile", "Compile against steady time", caption, alt, figure, data, wide=True)
+
+
+def _calls(ax: Any, data: pd.DataFrame, palette: Palette) -> None:
+    """The break-even count of each line, else what its compilation costs in calls."""
+    for i, line in enumerate(data.itertuples()):
+        colour, marker = palette.colour(line.solver), palette.marker(line.solver)
+        known = np.isfinite(line.calls) and line.calls > 0
+        if known:
+            ax.plot([line.calls_low, line.calls_high], [i, i], color=colour, lw=1.4)
+        ax.scatter(line.calls if known else line.cost_in_calls, i, marker=marker, s=42, zorder=3,
+                   edgecolors=colour, facecolors=colour if known else "none")  # fmt: skip
+    ax.set_yticks(
+        range(len(data)), [f"{s}, {b}" for s, b in zip(data["solver"], data["backend"], strict=True)]
+    )
+    ax.set_ylim(len(data) - 0.4, -0.6)
+    ax.set_xlabel("calls until compiling has paid")
+    base.log_axes(ax, "x")

@@ -172,3 +172,12 @@ def test_a_crafted_verdict_and_a_hostile_name(browser: Any, synthetic: Any, tmp_
     assert watched.said == []
     assert all(u.startswith((watched.url, "data:")) for u in watched.asked)
     watched.context.close()
+
+
+def test_chromium_prints_the_pdf(browser: Any, gathered: Any, built: Path, tmp_path: Path):
+    from reports.pdf import write_pdf
+
+    assert write_pdf(gathered, built / "report.html", tmp_path / "report.pdf").startswith("Chromium")
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content[:5] == b"%PDF-"
+    assert len(content) > 50_000

@@ -234,6 +234,25 @@ def test_a_large_page_holds_the_linked_rows_and_a_sample(rows):
     assert len(data["sets"][0]) == 3
 
 
+def test_limits_seen_in_the_rows_are_said(synthetic):
+    from reports.load import tidy
+    from reports.settings import limitations
+
+    rows = [synthetic.row(gradient="envelope", tol=t) for t in (1e-3, 1e-8)]
+    rows += [
+        synthetic.row(gradient="implicit", grad_error=1.0, grad_bound=0.1, loaded=1, git_dirty=1, repeats=1)
+    ]
+    said = " ".join(limitations(tidy(pd.DataFrame(rows)), 1e-6))
+    for words in (
+        "modes implicit",
+        "1 rows have a gradient error beyond",
+        "busy",
+        "uncommitted",
+        "one repeat",
+    ):
+        assert words in said
+
+
 def test_payload_cannot_end_its_element(synthetic):
     from reports.load import tidy
 
@@ -252,6 +271,16 @@ def test_pdf_without_a_browser(gathered: Report, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.slow
+def test_a_report_of_the_default_size_in_twenty_seconds(synthetic, tmp_path: Path):
+    families = {f"family-{i}": ("Pairwise", "BinaryGini", "Box") for i in range(9)}
+    frame = synthetic.make(sizes=(64,), families=families, dtypes=("float64",), tols=(1e-3, 1e-6, 1e-10))
+    path = synthetic.store(tmp_path / "s.sqlite", frame)
+    started = time.process_time()
+    build_report([path], tmp_path / "out", ["html"])
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.slow
 def test_two_hundred_thousand_rows_in_a_minute(synthetic, tmp_path: Path):
     base = synthetic.make(sizes=(64, 174), seeds=tuple(range(5)), dtypes=("float64",))
     times = -(-200_000 // len(base))
@@ -262,9 +291,9 @@ def test_two_hundred_thousand_rows_in_a_minute(synthetic, tmp_path: Path):
     frame["steady_s"] *= rng.uniform(0.9, 1.1, len(frame))
     frame["key"] = [f"{i:016x}" + "0" * 48 for i in rng.permutation(len(frame))]
     frame.to_parquet(tmp_path / "large.parquet")
-    started = time.perf_counter()
+    started = time.process_time()  # of this process: how busy the machine is does not count
     out = build_report([tmp_path / "large.parquet"], tmp_path / "out", ["html"])
-    took = time.perf_counter() - started
+    took = time.process_time() - started
     text = out.read_text("utf-8")
     assert "of 200,000 rows" in text
     assert len(text) < 20e6
