@@ -16,6 +16,8 @@ from gfy.energies.base import LowRank
 from gfy.math import dot, matvec, solve, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
+from gfy.sets import BandSet
+from solvers._newton_system import slope_at
 
 _HALVINGS = 40
 
@@ -32,25 +34,21 @@ class State(NamedTuple):
 
 
 def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
-    xp = backend_of(v).xp
     u, A = _parts(problem, v)
     start = problem.initial_point(v, p0)
     t = matvec(transpose(A), start)
     p, F, D = _at(problem, u, A, t)
-    return State(p, t, F, D, *_error(xp, problem, A, t, F, p))
+    return State(p, t, F, D, *_error(t, F))
 
 
 def step(problem: InnerProblem, v: Input, state: State) -> State:
     backend = backend_of(v)
     xp = backend.xp
     u, A = _parts(problem, v)
-    theta = u - matvec(A, state.t)
-    columns = transpose(A) + 0 * theta[..., None, :]
-    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns)
-    system = moved @ A + backend.asarray(np.eye(A.shape[-1]), like=theta)
+    system = _hessian(problem, u, A, state)
     direction = -solve(system, state.F)
     descent = dot(state.F, direction)
-    eps = backend.eps(theta)
+    eps = backend.eps(state.p)
 
     def attempt(scale: Array) -> tuple[Array, ...]:
         t = state.t + scale[..., None] * direction
@@ -68,7 +66,26 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     _, t, p, F, D, _, _ = backend.while_loop(
         lambda trial: xp.any(trial[5]) & (trial[6] < _HALVINGS), shorten, trial
     )
-    return State(p, t, F, D, *_error(xp, problem, A, t, F, p))
+    return State(p, t, F, D, *_error(t, F))
+
+
+def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
+    """I + A^T J A, [..., m, m]; on boxes and simplices J is diagonal but for one multiplier."""
+    backend = backend_of(A, state.p)
+    eye = backend.asarray(np.eye(A.shape[-1]), like=state.p)
+    if not isinstance(problem.domain, BandSet):
+        theta = u - matvec(A, state.t)
+        columns = transpose(A) + 0 * theta[..., None, :]
+        moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns)
+        return moved @ A + eye
+    D = slope_at(problem, state.p)
+    weighted = D[..., None] * A
+    system = transpose(A) @ weighted + eye
+    if problem.domain.total is None:
+        return system
+    along, weight = weighted.sum(-2), D.sum(-1)
+    weight = backend.xp.where(weight > 0, weight, backend.xp.ones_like(weight))
+    return system - along[..., :, None] * (along / weight[..., None])[..., None, :]
 
 
 def _parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
@@ -84,7 +101,7 @@ def _at(problem: InnerProblem, u: Array, A: Array, t: Array) -> tuple[Array, Arr
     return p, t - matvec(transpose(A), p), D
 
 
-def _error(xp: object, problem: InnerProblem, A: Array, t: Array, F: Array, p: Array) -> tuple[Array, Array]:
+def _error(t: Array, F: Array) -> tuple[Array, Array]:
     """|F|, which bounds |t - t*|; and what rounding leaves of it."""
     backend = backend_of(t)
     size = backend.xp.max(backend.xp.abs(t), axis=-1) + backend.xp.max(backend.xp.abs(F - t), axis=-1)

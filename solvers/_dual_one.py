@@ -7,12 +7,13 @@ step is the middle. One iteration is one pass over u and a.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gfy.backend import backend_of
 from gfy.math import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
+from solvers._response import respond
 
 
 class State(NamedTuple):
@@ -46,13 +47,9 @@ def step(problem: InnerProblem, u: Array, a: Array, state: State) -> State:
     backend = backend_of(u)
     xp = backend.xp
     t = state.t
-    theta = u - a * t[..., None]
-    low, high = problem.domain.bounds(theta)  # type: ignore[attr-defined]
-    regularizer: Any = problem.regularizer
-    p = regularizer.coordinate_argmax(theta, low, high)
-    slope = regularizer.coordinate_slope(theta, low, high)
-    F = t - (a * p).sum(-1)
-    weight = 1 + (a * a * slope).sum(-1)
+    p, slope = respond(problem, u - a * t[..., None])
+    F = t - inner(a, p)
+    weight = 1 + inner(a * a, slope)
     # 2: where the slope is 1 Newton's step is t - F itself, and must not count as the end of the bracket
     left = xp.maximum(state.low, xp.where(F < 0, t, t - 2 * F))
     right = xp.minimum(state.high, xp.where(F > 0, t, t - 2 * F))
@@ -71,6 +68,10 @@ def step(problem: InnerProblem, u: Array, a: Array, state: State) -> State:
 
 def primal(problem: InnerProblem, u: Array, a: Array, state: State) -> Array:
     """p [..., k] at the next t: the last Newton step costs nothing more."""
-    theta = u - a * state.t[..., None]
-    low, high = problem.domain.bounds(theta)  # type: ignore[attr-defined]
-    return problem.regularizer.coordinate_argmax(theta, low, high)  # type: ignore[attr-defined]
+    return respond(problem, u - a * state.t[..., None])[0]
+
+
+def inner(a: Array, b: Array) -> Array:
+    """<a, b> over the last axis: a product of matrices in torch (one kernel), fused with what makes b in JAX."""
+    backend = backend_of(b)
+    return backend.xp.vecdot(a, b) if backend.name == "torch" else (a * b).sum(-1)

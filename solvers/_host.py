@@ -36,7 +36,9 @@ def on_host(
         rows[:, :k], rows[:, k] = flat, np.inf
         solve = prepare(problem.energy.coerce(inputs))
         for n, index in enumerate(np.ndindex(*batch)):
-            p, error, steps, fine = solve(example(problem, inputs, index), flat[n] if p0 is not None else None)
+            p, error, steps, fine = solve(
+                example(problem, inputs, index), flat[n] if p0 is not None else None
+            )
             if np.isfinite(p).all():
                 inside = np.asarray(problem.domain.project(p))
                 rows[n] = [*inside, error, steps, float(fine)]

@@ -76,7 +76,9 @@ def vmapped(
     return _sound(backend, problem, start, p, error, steps)
 
 
-def _sound(backend: Any, problem: InnerProblem, start: Array, p: Array, error: Array, steps: Array) -> Solution:
+def _sound(
+    backend: Any, problem: InnerProblem, start: Array, p: Array, error: Array, steps: Array
+) -> Solution:
     xp = backend.xp
     fine = xp.all(xp.isfinite(p), axis=-1) & xp.isfinite(error)
     p = problem.domain.project(xp.where(fine[..., None], p, start))

@@ -14,6 +14,9 @@ from gfy.errors import UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
 
+_LONG = 64  # examples: a shorter batch is not worth a second loop
+_FEW = 4  # once a quarter of the batch is left, it goes on alone
+
 
 class Run(NamedTuple):
     """Where the loop stands: the solver's state, steps [...] of each example, which are active, steps in all."""
@@ -30,7 +33,9 @@ def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | No
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     state = solver.init(problem, v, p0)
-    return solution(iterate(backend, lambda s: solver.step(problem, v, s), state, stop), stop)
+    split = splitter(problem, v, state)
+    step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
+    return solution(iterate(backend, step, v, state, stop, split), stop)
 
 
 def check(solver: Any, problem: InnerProblem) -> None:
@@ -40,15 +45,23 @@ def check(solver: Any, problem: InnerProblem) -> None:
         raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
 
 
-def iterate(backend: Backend, step: Callable[[Any], Any], state: Any, stop: Stop) -> Run:
-    """Repeat step on a NamedTuple that has the field `error` [...]; leaves without batch axes are counters.
+def iterate(
+    backend: Backend,
+    step: Callable[[Any, Any], Any],
+    v: Any,
+    state: Any,
+    stop: Stop,
+    split: Callable[[Any, Array], Any] | None = None,
+) -> Run:
+    """Repeat step(v, state) on a NamedTuple that has the field `error` [...]; leaves without batch axes are counters.
 
     A field `noise` [...] is the error below which rounding hides progress: reaching it ends an example's run.
+    `split(v, index)` gives the inputs of some examples: once few are left, only those go on.
     """
     xp = backend.xp
 
-    def body(now: Run) -> Run:
-        new = step(now.state)
+    def body(now: Run, v: Any) -> Run:
+        new = step(v, now.state)
         sound = xp.isfinite(new.error)
         if hasattr(new, "p"):
             sound = sound & xp.all(xp.isfinite(new.p), axis=-1)
@@ -56,10 +69,54 @@ def iterate(backend: Backend, step: Callable[[Any], Any], state: Any, stop: Stop
         steps = now.steps + xp.astype(now.active, now.steps.dtype)
         return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1)
 
+    def loop(now: Run, v: Any, left: int) -> Run:
+        def going(now: Run) -> Array:
+            some = xp.sum(xp.astype(now.active, xp.int32)) > left if left else xp.any(now.active)
+            return some & (now.count < stop.max_steps)
+
+        return backend.while_loop(going, lambda now: body(now, v), now)
+
     error = state.error
     steps = xp.astype(xp.zeros_like(error), xp.int32)
     start = Run(state, steps, xp.isfinite(error) & ~finished(state, stop), xp.sum(steps) * 0)
-    return backend.while_loop(lambda now: xp.any(now.active) & (now.count < stop.max_steps), body, start)
+    if split is None:
+        return loop(start, v, 0)
+    few = error.shape[0] // _FEW
+    now = loop(start, v, few)
+    # those that are left, gathered: a finished example costs nothing any more
+    index = xp.argsort(xp.astype(~now.active, xp.int32))[:few]
+    rest = loop(_gather(now, index, error.shape[0]), split(v, index), 0)
+    return _scatter(backend, now, rest, index)
+
+
+def splitter(problem: InnerProblem, v: Input, state: Any) -> Callable[[Any, Array], Any] | None:
+    """How to take some examples out of v, where the batch is one long axis; None where it would not pay."""
+    ranks = getattr(problem.energy, "ranks", None)
+    if ranks is None or state.error.ndim != 1 or state.error.shape[0] < _LONG:
+        return None
+
+    def split(v: Any, index: Array) -> Any:
+        return type(v)(**{f: x[index] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
+
+    batched = all(
+        leaf.ndim == ranks[field] or leaf.shape[0] == state.error.shape[0]
+        for field, leaf in v._asdict().items()
+    )
+    return split if batched else None
+
+
+def _gather(now: Run, index: Array, size: int) -> Run:
+    def pick(leaf: Array) -> Array:
+        return leaf[index] if leaf.ndim and leaf.shape[0] == size else leaf
+
+    return tree_map(pick, now)
+
+
+def _scatter(backend: Backend, now: Run, rest: Run, index: Array) -> Run:
+    def put(old: Array, new: Array) -> Array:
+        return new if old.ndim == new.ndim == 0 else backend.set_at(old, index, new)
+
+    return tree_map(put, now, rest)
 
 
 def finished(state: Any, stop: Stop) -> Array:

@@ -10,6 +10,7 @@ from gfy.backend import Backend, backend_of
 from gfy.math import dot, matvec
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
+from gfy.regularizers import BinaryShannon, Quadratic, Shannon
 from gfy.sets import BandSet
 
 
@@ -19,8 +20,13 @@ def slope_at(problem: InnerProblem, p: Array) -> Array:
     low, high = problem.domain.bounds(p) if isinstance(problem.domain, BandSet) else (0.0, 1.0)
     free = (p > low) & (p < high)
     regularizer: Any = problem.regularizer
-    middle = p * 0 + 0.5 if regularizer.most == 1 else xp.where(free, p, p * 0 + 1)
-    inside = xp.where(free, p, middle)
+    if isinstance(regularizer, Quadratic):
+        return xp.astype(free, p.dtype) * (1 / regularizer.curvature)
+    if isinstance(regularizer, BinaryShannon):
+        return xp.where(free, p * (1 - p) / regularizer.gamma, 0 * p)
+    if isinstance(regularizer, Shannon):
+        return xp.where(free, p / regularizer.gamma, 0 * p)
+    inside = xp.where(free, p, p * 0 + 0.5 * min(1.0, regularizer.most))
     slope = regularizer.coordinate_slope(regularizer.grad(inside), low - 1.0, high + 1.0)
     return xp.where(free & xp.isfinite(slope), slope, 0 * slope)
 

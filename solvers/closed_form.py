@@ -23,8 +23,9 @@ class ClosedForm:
     """p* in one evaluation, [..., k].
 
     Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
-    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite). Metrics: p* = v where Omega is 1-Lipschitz and
-    v lies in C; examples whose v does not are answered with the projection of v and `converged=False`.
+    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
+    Metrics: p* = v where Omega is 1-Lipschitz and v lies in C; examples whose v does not are answered with the
+    projection of v and `converged=False`.
     Reference: Blondel et al. (2022), Table 1.
     """
 
@@ -63,10 +64,8 @@ class ClosedForm:
         energy = problem.energy
         if isinstance(energy, Metric):
             return self._metric(problem, v)
-        if energy.linear:
-            p = problem.regularizer.argmax(energy.scores(v), problem.domain)
-        else:
-            p = _system(problem, v)
+        linear = energy.linear
+        p = problem.regularizer.argmax(energy.scores(v), problem.domain) if linear else _system(problem, v)
         error = p.sum(-1) * 0
         if not energy.linear and not energy.concave:
             error = _unbounded(problem, v) + error

@@ -72,7 +72,10 @@ def run(solver: Any, backend: str = "jax", chosen: list[Case] | None = None) -> 
         # the costly checks (further shapes to compile) on the first problem only
         rows += [_guard(check, solver, case, backend) for check in (QUICK if number else QUICK + FULL)]
     solved = [row for row in rows if row.detail.endswith("converged 100%")]
-    return [*rows, Row(f"Solves problems [{backend}]", bool(solved), f"{len(solved)} of {len(served)} it serves")]
+    return [
+        *rows,
+        Row(f"Solves problems [{backend}]", bool(solved), f"{len(solved)} of {len(served)} it serves"),
+    ]
 
 
 def _guard(check: Callable[..., Row], solver: Any, case: Case, backend: str) -> Row:
@@ -130,7 +133,9 @@ def batch_of_singles(solver: Any, case: Case, backend: str) -> Row:
     worst = 0.0
     for n in range(BATCH):
         one = type(v)(**{f: x[n] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
-        worst = max(worst, float(np.abs(_numpy(backend, _solve(solver, case, backend, one).p) - whole[n]).max()))
+        worst = max(
+            worst, float(np.abs(_numpy(backend, _solve(solver, case, backend, one).p) - whole[n]).max())
+        )
     return _row(batch_of_singles, case, backend, worst <= 1e-5, f"apart by {worst:.1e}")
 
 

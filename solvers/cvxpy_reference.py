@@ -46,7 +46,9 @@ class CvxpyReference:
 
     def __post_init__(self) -> None:
         if self.solver not in TIGHT:
-            raise GfyValueError(f"CvxpyReference.solver must be one of {', '.join(TIGHT)}, got {self.solver!r}")
+            raise GfyValueError(
+                f"CvxpyReference.solver must be one of {', '.join(TIGHT)}, got {self.solver!r}"
+            )
 
     @property
     def name(self) -> str:

@@ -59,8 +59,8 @@ class DualNewton:
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         u, a = _dual_one.parts(problem, v)
-        step = lambda s: _dual_one.step(problem, u, a, s)  # noqa: E731
-        final = iterate(backend, step, _dual_one.start(problem, u, a, p0), stop)
+        step = lambda ua, s: _dual_one.step(problem, *ua, s)  # noqa: E731
+        final = iterate(backend, step, (u, a), _dual_one.start(problem, u, a, p0), stop)
         return solution(final, stop, _dual_one.primal(problem, u, a, final.state))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:

@@ -43,7 +43,10 @@ class JaxoptBoxOSQP:
                 low, high = (jnp.append(b, domain.total) for b in (low, high))
             # tiny problems converge before the stepsize rule has a residual to divide by: no early inf checks
             peer = _jaxopt.jaxopt().BoxOSQP(
-                maxiter=stop.max_steps, tol=stop.tol, implicit_diff=False, check_primal_dual_infeasability=False
+                maxiter=stop.max_steps,
+                tol=stop.tol,
+                implicit_diff=False,
+                check_primal_dual_infeasability=False,
             )
 
             def one(Q: Array, c: Array, start: Array) -> tuple[Array, Array, Array]:

@@ -13,6 +13,8 @@ from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic, Zero
 from solvers import _relative
 from solvers._loop import run
+from solvers._mixed import mixed, worthwhile
+from solvers._project import project
 
 STEPS = ("accelerated", "spectral", "backtracking")
 _KINK = 1e12
@@ -45,6 +47,7 @@ class ProjectedGradient:
     """
 
     step_rule: str = "accelerated"
+    mixed: bool | None = None  # float32 steps first, where U is large; None: decided by size
 
     def __post_init__(self) -> None:
         if self.step_rule not in STEPS:
@@ -64,7 +67,8 @@ class ProjectedGradient:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        return run(self, problem, v, p0, stop)
+        wanted = worthwhile(problem, v) if self.mixed is None else self.mixed
+        return mixed(self, problem, v, p0, stop) if wanted else run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _relative.serves(problem):
@@ -94,7 +98,7 @@ class ProjectedGradient:
             if affine or rule != "accelerated"
             else _gradient(problem, v, q)
         )
-        p = problem.domain.project(q + at_q / state.L[..., None])
+        p = project(problem.domain, q + at_q / state.L[..., None])
         g = _gradient(problem, v, p)
         d, dg = p - q, g - at_q
         length, slope = dot(d, d), -dot(dg, d)
@@ -184,7 +188,7 @@ def _first_curvature(problem: InnerProblem, v: Input, p: Array, g: Array) -> Arr
     mu = problem.strong_concavity
     square = dot(g, g)
     unit = g / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))[..., None]
-    ahead = problem.domain.project(p + unit)
+    ahead = project(problem.domain, p + unit)
     d = ahead - p
     length = dot(d, d)
     slope = -dot(_gradient(problem, v, ahead) - g, d)

@@ -40,7 +40,9 @@ def _by_name(name: str) -> Any:
         return getattr(package, name)
     for point in entry_points(group=GROUP, name=name):
         return point.load()
-    raise GfyValueError(f"there is no solver {name!r}; there are {', '.join(names())}, or path/to/file.py:Name")
+    raise GfyValueError(
+        f"there is no solver {name!r}; there are {', '.join(names())}, or path/to/file.py:Name"
+    )
 
 
 def _from_file(reference: str) -> Any:

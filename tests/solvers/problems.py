@@ -51,7 +51,11 @@ def catalogue(rng: np.random.Generator, batch: int = 3, k: int = 6) -> dict[str,
     def problem(energy: Any, regularizer: Any, domain: Any) -> Any:
         return gfy.InnerProblem(energy, regularizer, domain)
 
-    low_rank, dense, shared = pairwise(rng, batch, k, 2), quadratic(rng, batch, k), quadratic(rng, batch, k, True)
+    low_rank, dense, shared = (
+        pairwise(rng, batch, k, 2),
+        quadratic(rng, batch, k),
+        quadratic(rng, batch, k, True),
+    )
     one = pairwise(rng, batch, k, 1)
     square = quadratic(rng, batch, 9)
     return {
@@ -75,7 +79,10 @@ def catalogue(rng: np.random.Generator, batch: int = 3, k: int = 6) -> dict[str,
             problem(gfy.Bilinear(), gfy.Shannon(), simplex),
             gfy.Bilinear.Input(rng.normal(size=(batch, k))),
         ),
-        "spen-softplus-gini-box": (problem(gfy.ConcaveSpen("softplus"), gfy.BinaryGini(), box), spen(rng, batch, k)),
+        "spen-softplus-gini-box": (
+            problem(gfy.ConcaveSpen("softplus"), gfy.BinaryGini(), box),
+            spen(rng, batch, k),
+        ),
         "spen-relu-gini-box": (problem(gfy.ConcaveSpen("relu"), gfy.BinaryGini(), box), spen(rng, batch, k)),
         "icnn-gini-box": (problem(gfy.InputConvexNetwork(), gfy.BinaryGini(), box), icnn(rng, batch, k)),
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import solver_problems as problems
 import numpy as np
 import pytest
+import solver_problems as problems
 
 import gfy
 import solvers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import solver_problems as problems
 import pytest
+import solver_problems as problems
 
 import gfy
 import solvers
@@ -33,7 +33,9 @@ class Countdown:
     def step(self, problem: Any, v: Any, state: _State) -> _State:
         p = state.p / 2
         p = p + (p.sum(-1)[..., None] < v.v[..., :1]) * float("nan")
-        poisoned = gfy.backend_of(v).xp.where(p.sum(-1)[..., None] < v.v[..., :1], p * float("nan"), state.p / 2)
+        poisoned = gfy.backend_of(v).xp.where(
+            p.sum(-1)[..., None] < v.v[..., :1], p * float("nan"), state.p / 2
+        )
         return _State(poisoned, poisoned.sum(-1))
 
 
@@ -79,7 +81,12 @@ def test_stops_at_the_last_step(backend: str) -> None:
 
 @pytest.mark.parametrize(
     "solver",
-    [solvers.ProjectedGradient(), solvers.DualNewton(), solvers.CoordinateAscent(), solvers.ProjectedNewton()],
+    [
+        solvers.ProjectedGradient(),
+        solvers.DualNewton(),
+        solvers.CoordinateAscent(),
+        solvers.ProjectedNewton(),
+    ],
     ids=lambda s: s.name,
 )
 def test_nan_inputs_give_a_finite_feasible_point(solver: Any) -> None:

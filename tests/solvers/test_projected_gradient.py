@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import solver_problems as problems
 import pytest
+import solver_problems as problems
 
 import gfy
 import solvers
