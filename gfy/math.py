@@ -59,6 +59,8 @@ def softmax(x: Array) -> Array:
 
 def matvec(matrix: Array, x: Array) -> Array:
     """[..., n, k] times [..., k] -> [..., n], batch axes broadcast."""
+    if matrix.ndim == 2:  # shared by the batch: one product of matrices instead of one read of it for every example
+        return x @ namespace(matrix).matrix_transpose(matrix)
     return (matrix @ x[..., None])[..., 0]
 
 
