@@ -12,7 +12,7 @@ import pandas as pd
 from bench.records import RecordsError
 
 from .experiments import Experiments, imitation_table, multilabel_tables, split
-from .figures import draw_all
+from .figures import draw_all, theory
 from .figures.base import Drawn, save
 from .figures.palette import Palette
 from .load import Rows, load, tidy
@@ -142,7 +142,10 @@ def _draw(rows: Rows, judged: list[Verdict], found: Experiments, folder: Path, t
     experiments = draw_all.experiments(rows.frame, found)
     if experiments:
         parts.append(Part("The paper's experiments", _saved(experiments, folder)))
-    parts.append(Part("What the loss is", _saved(draw_all.explained(), folder)))
+    studied = theory.studied(rows.frame)
+    if studied:
+        parts.append(Part("The paper's theorems, checked", _saved(studied, folder)))
+    parts.append(Part("What the loss is", _saved(draw_all.explained() + theory.explained(), folder)))
     return parts
 
 

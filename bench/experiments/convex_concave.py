@@ -25,6 +25,7 @@ from gfy.errors import GfyValueError
 
 RATES = (1e-3, 1e-2, 1e-1)
 ROUNDS = (6, 30)
+NETWORKS = ("rectifier", "maxout", "lse")
 PENALTY = 1e-3
 
 
@@ -180,7 +181,7 @@ def run(
     """Three networks, the procedure at two divisions of the budget and Adam at several rates, a row a seed."""
     data = yeast(data_dir, dataset)
     rows = []
-    for name in ("rectifier", "maxout", "lse"):
+    for name in NETWORKS:
         network = Network(name, data.y.shape[1], pieces)
         ways: list[tuple[str, dict[str, Any], Callable[[int], dict[str, Any]]]] = []
         for rounds in ROUNDS:

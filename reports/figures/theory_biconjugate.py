@@ -57,7 +57,8 @@ def draw() -> base.Drawn:
     base.legend_below(figure, handles)
     left = {n: float((g["omega"] - g["envelope"]).max()) for n, g in data.groupby("coupling", sort=False)}
     caption = (
-        "The biconjugate is the tightest lower bound of Ω that is a maximum of functions Φ(v, ·) - constant. A line can "
+        "The biconjugate is the tightest lower bound of Ω that is a maximum of functions Φ(v, ·) - constant. A line "
+        "can "
         "only reach the convex envelope; bent functions follow Ω into the well; a metric gives the largest 1-Lipschitz "
         "bound. Computed on a grid from the definition."
     )
@@ -109,7 +110,8 @@ def draw_pictures() -> base.Drawn:
     base.legend_below(figure, handles)
     best = SHAPES[int(np.argmin(losses))]
     caption = (
-        f"Training moves v = (a, b) to close the gap at y = {TARGET:g} (Φ = a p²/2 + b p, γ = 1): the dot is p* = b/(γ - a), "
+        f"Training moves v = (a, b) to close the gap at y = {TARGET:g} (Φ = a p²/2 + b p, γ = 1): the dot is p* = "
+        "b/(γ - a), "
         "the bar the loss. Computed from closed forms."
     )
     alt = f"Six panels; the loss is smallest, {min(losses):.2f}, for a = {best[0]:g}, b = {best[1]:g}."

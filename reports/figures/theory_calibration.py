@@ -9,6 +9,8 @@ import pandas as pd
 from . import base
 from .palette import COLOURS, MARKERS
 
+TOLD = ("sigma", "M", "factor", "tight_factor", "tight_ratio", "violations", "surrogate", "risk")
+
 
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
     """A line a stored case: its constants and the largest ratio of the two sides."""
@@ -16,11 +18,9 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
     for row in frame[frame["kind"] == "calibration"].itertuples():
         extra = json.loads(row.extra)
         name = str(row.problem).removeprefix("calibration-")
-        lines.append((name, row.energy, row.regularizer, int(row.k), row.batch, extra["sigma"], extra["M"], extra["factor"],
-                      extra["tight_factor"], row.score, extra["tight_ratio"], extra["violations"],
-                      extra["surrogate"], extra["risk"]))  # fmt: skip
-    columns = ["target", "energy", "regularizer", "k", "draws", "sigma", "M", "factor", "tight_factor", "ratio",
-               "tight_ratio", "violations", "surrogate", "risk"]  # fmt: skip
+        told = [extra[n] for n in TOLD]
+        lines.append((name, row.energy, row.regularizer, int(row.k), row.batch, row.score, *told))
+    columns = ["target", "energy", "regularizer", "k", "draws", "ratio", *TOLD]
     return pd.DataFrame(lines, columns=columns).sort_values(
         ["target", "k", "energy", "regularizer"], ignore_index=True
     )
@@ -44,9 +44,11 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
             y = [r**2 for r in case.risk]
             kept = [(a, b) for a, b in zip(x, y, strict=True) if a > 0 and b > 1e-12]
             if kept:
-                look = names.index(name)
-                handles[name] = ax.scatter(*zip(*kept, strict=True), s=7, alpha=0.5, lw=0,
-                                           color=COLOURS[look % len(COLOURS)], marker=MARKERS[look % len(MARKERS)])  # fmt: skip
+                look = names.index(name) % len(COLOURS)
+                handles[name] = ax.scatter(
+                    [a for a, _ in kept], [b for _, b in kept], s=7, alpha=0.5, lw=0, color=COLOURS[look],
+                    marker=MARKERS[look],
+                )  # fmt: skip
         low, high = 1e-6, max(10.0, ax.get_xlim()[1])
         (handles["8 σ² M"],) = ax.plot([low, high], [low, high], color=base.INK, lw=1.2)
         tight = float((part["tight_factor"] / part["factor"]).max())
@@ -64,8 +66,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
         f"{broken} of them lie above the bound; the closest comes to {data['ratio'].max():.2f} of it, and to "
         f"{data['tight_ratio'].max():.2f} of the bound with half the diameter in the place of σ."
     )
-    alt = f"Squared target excess risk against the bound for {len(targets)} targets; every point lies on or below the line."
-    if broken:
-        alt = f"Squared target excess risk against the bound; {broken} points lie above the line."
+    where = f"{broken} points lie above the line" if broken else "every point lies on or below the line"
+    alt = f"Squared target excess risk against the bound for {len(targets)} targets; {where}."
     return base.Drawn("calibration", "How tight is the calibration bound", caption, alt, figure,
                       data.drop(columns=["surrogate", "risk"]), wide=True)  # fmt: skip

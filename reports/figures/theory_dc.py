@@ -15,7 +15,8 @@ def curves(frame: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for row in frame[frame["kind"] == "dc"].itertuples():
         extra, params = json.loads(row.extra), json.loads(row.solver_params)
-        way = f"{str(row.solver).partition('(')[0]}, " + ", ".join(f"{name} {value:g}" for name, value in params.items())
+        plain = str(row.solver).partition("(")[0]  # a reader may have put the parameters into the name
+        way = f"{plain}, " + ", ".join(f"{name} {value:g}" for name, value in params.items())
         curve = extra["curve"]
         for at, seconds, value in zip(
             curve["evaluations"], curve["seconds"], curve["objective"], strict=True
@@ -63,7 +64,8 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
         f"{r.energy}: {r.way} ({r.objective:.4f}, {r.test_accuracy:.2f}% test)" for r in best.itertuples()
     )
     caption = (
-        "Same first draw, all examples at every evaluation, mean over seeds. The procedure has no rate to choose and never "
+        "Same first draw, all examples at every evaluation, mean over seeds. The procedure has no rate to choose and "
+        "never "
         f"rises; Adam is shown at every rate tried. Lowest objective at the end: {words}."
     )
     alt = f"Objective against evaluations for {len(panels)} networks and {len(ways)} ways of training. Lowest: {words}."
