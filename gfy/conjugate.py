@@ -46,7 +46,7 @@ def conjugate(
     p0: Array | None = None,
     stop: Stop = Stop(),
 ) -> Array:
-    """Omega^Phi(v) = max_{p in C} Phi(v, p) - Omega(p), [...]; differentiable in v, by the envelope theorem if not told.
+    """Omega^Phi(v) = max_{p in C} Phi(v, p) - Omega(p), [...]; differentiable in v, by the envelope theorem.
 
     Reference: Blondel et al. (2022), Equation 4 and Proposition 1.
     """

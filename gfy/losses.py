@@ -75,7 +75,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class FenchelYoungLoss(Loss):
-    """The generalized Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y), non-negative, zero at y = p*(v).
+    """The generalized Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y) >= 0, zero at y = p*(v).
 
     v the energy's Input, y [..., k] in C (or class indices on the simplex) -> [...].
     Reference: Blondel et al. (2022), Equation 8 and Proposition 3.
@@ -138,7 +138,7 @@ class MarginLoss(Loss):
 
 @dataclass(frozen=True)
 class ArgmaxLoss(Loss):
-    """A loss of the argmax itself: "cross_entropy" or "squared" of (p*(v), y); needs dp*/dv (Implicit by default). [...].
+    """A loss of the argmax itself: "cross_entropy" or "squared" of (p*(v), y); needs dp*/dv (Implicit). [...].
 
     cross_entropy is -<y, log p> on sets with sum p fixed and adds -<1 - y, log(1 - p)> elsewhere; p is kept
     `eps` away from 0 and 1, where sparse regularizers put it exactly.
@@ -158,7 +158,7 @@ class ArgmaxLoss(Loss):
         target_tol: float = 1e-4,
         eps: float = 1e-6,
     ) -> None:
-        if isinstance(kind, InnerProblem):  # ArgmaxLoss(problem, "squared") reads as well as ArgmaxLoss("squared", problem)
+        if isinstance(kind, InnerProblem):  # ArgmaxLoss(problem, "squared") reads as well as the other way round
             kind, problem = (problem if isinstance(problem, str) else "cross_entropy"), kind
         if kind not in ("cross_entropy", "squared"):
             raise GfyValueError(f'ArgmaxLoss kind must be "cross_entropy" or "squared", got {kind!r}')

@@ -145,7 +145,7 @@ class Energy:
             return tuple(np.broadcast_shapes(*shapes))
         except ValueError:
             listed = ", ".join(f"{f} {tuple(getattr(v, f).shape)}" for f in self.ranks)
-            raise GfyValueError(f"the leaves of {self.name}.Input have batch axes that do not agree: {listed}") from None
+            raise GfyValueError(f"{self.name}.Input has batch axes that do not agree: {listed}") from None
 
     def check(self, v: Input) -> None:
         """Raise where the shapes of v's leaves do not agree with each other."""

@@ -52,7 +52,7 @@ class Regularizer:
         return dot(theta, p) - self.value(p)
 
     def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        """The Fenchel-Young loss L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> given best = p_Omega(theta)."""
+        """The loss L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p>, given best = p_Omega(theta)."""
         return dot(theta, best - p) - (self.value(best) - self.value(p))
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:

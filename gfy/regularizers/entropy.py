@@ -21,7 +21,7 @@ _UNIT_BOX = Box(0.0, 1.0)
 
 @dataclass(frozen=True)
 class Shannon(Separable):
-    """Shannon's negentropy Omega(p) = gamma <p, log p>: softmax on the simplex, loss gamma KL(y, softmax(v / gamma))."""
+    """Shannon's negentropy gamma <p, log p>: softmax on the simplex, loss gamma KL(y, softmax(v / gamma))."""
 
     gamma: float = 1.0
     least = 0.0

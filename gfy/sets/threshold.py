@@ -33,7 +33,7 @@ def threshold(
     low: Array,
     high: Array,
 ) -> Array:
-    """theta - tau, tau between low and high [..., 1], with sum argmax(theta - tau) = total; slope is argmax's derivative."""
+    """theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope: argmax's derivative."""
     backend = backend_of(theta)
     xp = backend.xp
     fixed, low, high = backend.stop_gradient((theta, low, high))

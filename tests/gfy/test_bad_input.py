@@ -110,6 +110,6 @@ def test_checks_of_values_are_off_inside_jit_and_on_when_debugging() -> None:
             return LOSS(w, y)
 
     assert bool(jnp.isfinite(jax.jit(loud)(v)).all())
-    with pytest.raises(Exception, match="NaN or infinite"):
+    with pytest.raises(Exception, match="NaN or infinite"):  # noqa: PT012 - the callback speaks at the barrier
         jax.block_until_ready(jax.jit(loud)(bad))
         jax.effects_barrier()

@@ -60,7 +60,9 @@ def test_conjugate_is_convex_where_the_energy_is_convex_in_v(
     check()
 
 
-def test_conjugate_is_convex_in_the_quadratic_coupling(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
+def test_conjugate_is_convex_in_the_quadratic_coupling(
+    asarray: Callable[..., Any], tonumpy: Callable[..., Any]
+) -> None:
     """Linear in (u, U): convex even though the maximum has no closed form."""
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), BOX)
 
@@ -92,7 +94,7 @@ def test_order_reversing(asarray: Callable[..., Any], tonumpy: Callable[..., Any
 
 
 def test_continuity_modulus_is_the_energy_s(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
-    """|Omega^Phi(v) - Omega^Phi(w)| <= max_p |Phi(v, p) - Phi(w, p)|, which is linear on the cube's corners for Bilinear."""
+    """|Omega^Phi(v) - Omega^Phi(w)| <= max_p |Phi(v, p) - Phi(w, p)|: linear on the cube's corners for Bilinear."""
     problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), BOX)
 
     @given(SEEDS)
@@ -148,7 +150,9 @@ def test_smoothness_constants(backend: str, asarray: Callable[..., Any], tonumpy
     check()
 
 
-def test_bilinear_closed_form(asarray: Callable[..., Any], tonumpy: Callable[..., Any], rng: np.random.Generator) -> None:
+def test_bilinear_closed_form(
+    asarray: Callable[..., Any], tonumpy: Callable[..., Any], rng: np.random.Generator
+) -> None:
     U, v = rng.normal(size=(4, K)), rng.normal(size=(B, 4))
     for regularizer in (gfy.Shannon(0.7), gfy.Gini(), gfy.Tsallis(1.5)):
         problem = gfy.InnerProblem(gfy.Bilinear(U), regularizer, gfy.Simplex())
@@ -189,7 +193,7 @@ def test_metric_closed_form(
 
 
 def test_geometric_picture(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
-    """Figure 1: Omega = p^2 / 2, Phi = a p^2 / 2 + b p with a = -1, b = 1: p* = 1/2, Omega^Phi = 1/4, loss (p - 1/2)^2."""
+    """Figure 1: Omega = p^2 / 2, Phi = a p^2 / 2 + b p, a = -1, b = 1: p* = 1/2, value 1/4, loss (p - 1/2)^2."""
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(1.0), gfy.Reals())
     v = gfy.LinearQuadratic.Input(asarray([1.0]), asarray([[-1.0]]))
     assert float(tonumpy(gfy.conjugate(problem, v))) == pytest.approx(0.25)

@@ -69,7 +69,9 @@ def test_implicit_matches_central_differences_for_every_leaf(
 
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[3], PROBLEMS[4], PROBLEMS[7]], ids=lambda c: c[0])
 @pytest.mark.parametrize("method", ["dense", "cg", "gmres", "neumann"])
-def test_linear_solves_agree(case: tuple[str, Any, Any], method: str, backend: str, asarray: Make, tonumpy: Make) -> None:
+def test_linear_solves_agree(
+    case: tuple[str, Any, Any], method: str, backend: str, asarray: Make, tonumpy: Make
+) -> None:
     problem, v, k = build(case, asarray)
     if method == "neumann":  # converges where |J H| < 1
         v = v._replace(**{f: 0.15 * getattr(v, f) for f in ("A", "U", "W1") if f in type(v)._fields})
@@ -83,7 +85,9 @@ def test_linear_solves_agree(case: tuple[str, Any, Any], method: str, backend: s
 
 
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4], PROBLEMS[3]], ids=lambda c: c[0])
-def test_three_modes_agree_on_the_conjugate(case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make) -> None:
+def test_three_modes_agree_on_the_conjugate(
+    case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make
+) -> None:
     problem, v, _ = build(case, asarray)
     ones = asarray(np.ones(4))
     solver = solvers.ProjectedGradient()
@@ -99,7 +103,9 @@ def test_three_modes_agree_on_the_conjugate(case: tuple[str, Any, Any], backend:
 
 
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4]], ids=lambda c: c[0])
-def test_unrolled_argmax_and_its_variants(case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make) -> None:
+def test_unrolled_argmax_and_its_variants(
+    case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make
+) -> None:
     problem, v, k = build(case, asarray)
     weight = asarray(np.random.default_rng(2).normal(size=(4, k)))
     solver = solvers.ProjectedGradient()
@@ -184,13 +190,15 @@ def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(backend: str,
     """At the kink of the sparse sigmoid (u = 1 gives p = 1 exactly) the derivative is the inner one, 1/2."""
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
     v = gfy.Pairwise.Input(asarray([[1.0, -1.0, 2.0]]), asarray(np.zeros((1, 3, 1))))
-    grad = pulled(backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, asarray(np.ones((1, 3))))
+    ones = asarray(np.ones((1, 3)))
+    grad = pulled(backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, ones)
     np.testing.assert_allclose(tonumpy(grad.u), [[0.5, 0.5, 0.0]], atol=1e-12)
 
 
 def test_ties_in_a_maximum_share_the_gradient_in_both_backends(backend: str, asarray: Make, tonumpy: Make) -> None:
     problem = gfy.InnerProblem(gfy.Maxout(), gfy.BinaryShannon(), BOX)
-    grad = pulled(backend, lambda w: gfy.conjugate(problem, w), gfy.Maxout.Input(asarray([[2.0, 2.0, 0.0]])), asarray([1.0]))
+    v = gfy.Maxout.Input(asarray([[2.0, 2.0, 0.0]]))
+    grad = pulled(backend, lambda w: gfy.conjugate(problem, w), v, asarray([1.0]))
     slope = 1 / (1 + np.exp(-2.0))
     np.testing.assert_allclose(tonumpy(grad.v), [[slope / 2, slope / 2, 0.0]], atol=1e-9)
 
@@ -209,7 +217,7 @@ def test_envelope_error_is_within_the_bound_of_the_certificate(
 
 
 def test_super_efficiency_of_unrolling(backend: str, asarray: Make, tonumpy: Make) -> None:
-    """Ablin et al. (2020): as the inner error falls, the envelope's gradient error falls like it, unrolling's like its square.
+    """Ablin et al. (2020): the envelope's gradient error falls like the inner error, unrolling's like its square.
 
     On a strictly interior quadratic solved by constant-step gradient ascent, where the theory holds.
     """

@@ -65,7 +65,9 @@ def test_zero_exactly_at_the_prediction(
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.name)
-def test_lipschitz_upper_bound(problem: gfy.InnerProblem, tonumpy: Callable[..., Any], asarray: Callable[..., Any]) -> None:
+def test_lipschitz_upper_bound(
+    problem: gfy.InnerProblem, tonumpy: Callable[..., Any], asarray: Callable[..., Any]
+) -> None:
     """L(v, p) <= alpha |p - p*| with alpha the largest slope of Phi - Omega met between the two."""
     loss = gfy.FenchelYoungLoss(problem, stop=TIGHT)
 

@@ -53,7 +53,9 @@ def test_center_is_a_member(domain: gfy.ConvexSet, asarray: Callable[..., Any], 
 
 
 @pytest.mark.parametrize(
-    "domain", [gfy.Box(0.0, 1.0), gfy.Box(-1.0, 2.5), gfy.Simplex(), gfy.CappedSimplex(2), gfy.Birkhoff()], ids=lambda d: d.name
+    "domain",
+    [gfy.Box(0.0, 1.0), gfy.Box(-1.0, 2.5), gfy.Simplex(), gfy.CappedSimplex(2), gfy.Birkhoff()],
+    ids=lambda d: d.name,
 )
 def test_vertices_span_the_diameter_and_answer_the_oracle(domain: gfy.ConvexSet, rng: np.random.Generator) -> None:
     k = 4
