@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
-from bench.commands.complete import solvers
+from bench.commands.complete import backends, solvers
 
 
 def check(
     name: Annotated[
         str, typer.Argument(help="A solver's name, or path/to/file.py:Name.", autocompletion=solvers)
     ],
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(help="jax or torch; may be given several times (default: what is installed).",
+                     autocompletion=backends),
+    ] = None,
 ) -> None:
     """Run the conformance suite on a solver, ours or your own; exits 1 when a check fails.
 
@@ -23,20 +30,25 @@ def check(
 
         gfy check DualNewton
 
-        gfy check my/solver.py:Mine
+        gfy check my/solver.py:Mine --backend torch
     """
+    os.environ.setdefault("JAX_ENABLE_X64", "1")  # the checks are stated in float64; read when JAX is imported
+
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    from bench.registry import make_solver
+    from bench.names import resolve
+    from bench.registry import BACKENDS, make_solver
     from solvers.conformance import run
 
     solver = make_solver(name)
     table = Table("check", "", "detail", title=f"{solver.name}")
     failed = 0
-    for what, ok, detail in run(solver):
+    chosen = [resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]]
+    for what, ok, detail in (row for name in chosen for row in run(solver, name)):
         failed += not ok
-        table.add_row(what, "[green]ok[/]" if ok else "[red]FAILS[/]", str(detail or ""))
+        table.add_row(escape(what), "[green]ok[/]" if ok else "[red]FAILS[/]", escape(str(detail or "")))
     Console().print(table)
     if failed:
         typer.echo(f"{failed} checks fail.", err=True)
