@@ -149,8 +149,4 @@ def _of(rows: pd.DataFrame, standing: Standing) -> pd.DataFrame:
 
 
 def _setup(best: pd.DataFrame, standing: Standing) -> float:
-    rows = _of(best, standing)
-    total = rows["trace_s"].fillna(0.0) + rows["compile_s"]
-    if total.isna().all():  # nothing compiled: what the first call took beyond a steady one
-        total = (rows["first_s"] - rows["steady_s"]).clip(lower=0.0)
-    return float(total.median())
+    return float(_of(best, standing)["setup"].median())

@@ -61,7 +61,20 @@ def asked(frame: pd.DataFrame, need: str) -> pd.DataFrame:
     else:
         rows = frame[frame["gradient"] != "none"]
     cell = rows.groupby(["group", "instance", *FIELDS], sort=False).ngroup()
-    return rows.assign(time=rows[f"{prefix}_s"], high=rows[f"{prefix}_high_s"], cell=cell)
+    return rows.assign(
+        time=rows[f"{prefix}_s"], high=rows[f"{prefix}_high_s"], setup=_setup(rows, need), cell=cell
+    )
+
+
+def _setup(rows: pd.DataFrame, need: str) -> pd.Series:
+    """Seconds before the first steady call: trace and compile, or what the first call took beyond a steady one."""
+    before = rows["trace_s"].fillna(0.0) + rows["compile_s"]
+    before = before.fillna((rows["first_s"] - rows["steady_s"]).clip(lower=0.0))
+    if need == "solve":
+        return before
+    compiled = rows["backward_trace_s"].fillna(0.0) + rows["backward_compile_s"]
+    first = (rows["backward_first_s"] - rows["backward_s"]).clip(lower=0.0)
+    return compiled.fillna(first).fillna(before)
 
 
 def certified(rows: pd.DataFrame, tol: float) -> pd.Series:

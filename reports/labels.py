@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+BACKWARD = (
+    "backward_spread_s", "backward_trace_s", "backward_compile_s", "backward_first_s", "backward_temp_bytes",
+    "backward_peak_host_bytes",
+)  # fmt: skip
+
 
 def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     """Add row ids, machine groups, solver and gradient labels, problem names and interval ends."""
@@ -23,8 +28,20 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     out["gradient"] = _variants(out["gradient"], out["solver_params"], _of_mode)
     out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
+    for name, values in _of_backward(out["extra"]).items():
+        out[name] = values
     for prefix in ("steady", "backward"):
         out[f"{prefix}_high_s"] = _upper(out, prefix)
+    return out
+
+
+def _of_backward(extra: pd.Series) -> dict[str, pd.Series]:
+    """What rows say of the pass with a gradient beyond the columns; nan where they do not."""
+    out = {name: pd.Series(np.nan, index=extra.index) for name in BACKWARD}
+    told = extra[extra.notna() & extra.str.contains("backward_", regex=False, na=False)].map(parsed)
+    for name in out if len(told) else ():
+        values = told.map(lambda e, n=name: e.get(n))
+        out[name].loc[told.index] = pd.to_numeric(values, errors="coerce").astype("float64")
     return out
 
 
@@ -119,8 +136,9 @@ def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
     """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
     low, median = frame[f"{prefix}_s"], frame[f"{prefix}_median_s"]
     spread = frame["steady_spread_s"] / 2.0
-    if prefix == "backward":  # the spread is stored for the forward pass: scale it to the longer time
-        spread = spread * (median / frame["steady_median_s"]).clip(lower=1.0)
+    if prefix == "backward":  # where only the forward pass has a spread it is scaled to the longer time
+        scaled = spread * (median / frame["steady_median_s"]).clip(lower=1.0)
+        spread = (frame["backward_spread_s"] / 2.0).fillna(scaled)
     high = median + spread.fillna(0.0)
     unknown = median.isna() | (frame["repeats"].fillna(1.0) < 2)
     return np.maximum(high.where(~unknown, 1.1 * low), low)

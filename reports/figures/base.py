@@ -110,9 +110,9 @@ def log_axes(ax: Axes, which: str = "xy", ticks: int = 6) -> None:
         axis = getattr(ax, f"{name}axis")
         getattr(ax, f"set_{name}scale")("log")
         low, high = getattr(ax, f"get_{name}lim")()
-        if 0 < low < high < low * 40:
+        if 0 < low < high < low * 110:  # any such span holds two powers of ten
             middle = (low * high) ** 0.5
-            getattr(ax, f"set_{name}lim")(middle / 40**0.5, middle * 40**0.5)
+            getattr(ax, f"set_{name}lim")(middle / 110**0.5, middle * 110**0.5)
         axis.set_major_locator(LogLocator(numticks=ticks))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda x, _: power(x)))

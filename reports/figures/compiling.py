@@ -52,9 +52,9 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
             left.text(top / times, top, f" {times:,}", fontsize=8.5, color=base.MUTED, va="top", ha="left")
     _calls(right, data, palette)
     caption = (
-        "Left: the grey lines are how many steady calls a compilation costs. Right: stored "
-        "break-even counts, "
-        "median and quartiles over the problems. Compile time is never part of a steady time."
+        "Left: the grey lines are how many steady calls a compilation costs. Right: stored break-even counts, "
+        "median and quartiles over the problems; open markers, where no uncompiled run was stored to break "
+        "even with, are the steady calls that one compilation takes as long as."
     )
     heavy = data.loc[data["setup"].idxmax()]
     alt = (

@@ -119,3 +119,22 @@ def test_ids_grow_until_they_differ(synthetic):
     rows = [synthetic.row(key="a" * 30 + "b" * 34), synthetic.row(key="a" * 30 + "c" * 34, seed=1)]
     ids = tidy(pd.DataFrame(rows)).frame["id"]
     assert ids.is_unique
+
+
+def test_the_pass_with_a_gradient_has_its_own_spread_and_setup(synthetic):
+    from reports.choices import asked
+
+    told = {"backward_spread_s": 0.2, "backward_trace_s": 1.0, "backward_compile_s": 4.0, "other": [1]}
+    base = {
+        "gradient": "envelope",
+        "backward_s": 1.0,
+        "backward_median_s": 1.1,
+        "trace_s": 0.5,
+        "compile_s": 1.5,
+    }
+    rows = [synthetic.row(extra=json.dumps(told), **base), synthetic.row(seed=1, extra="not json", **base)]
+    frame = tidy(pd.DataFrame(rows)).frame
+    scaled = 1.1 + 0.5 * 4e-5 * 1.1 / 1.05e-3
+    assert frame["backward_high_s"].tolist() == pytest.approx([1.2, scaled])
+    assert asked(frame, "loss-gradient")["setup"].tolist() == pytest.approx([5.0, 2.0])
+    assert asked(frame, "solve")["setup"].tolist() == pytest.approx([2.0, 2.0])
