@@ -35,7 +35,7 @@ def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | No
     state = solver.init(problem, v, p0)
     split = splitter(problem, v, state)
     step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
-    return solution(iterate(backend, step, v, state, stop, split), stop)
+    return solution(problem, iterate(backend, step, v, state, stop, split), stop)
 
 
 def check(solver: Any, problem: InnerProblem) -> None:
@@ -137,6 +137,11 @@ def freeze(xp: Any, active: Array, new: Any, old: Any) -> Any:
     return tree_map(pick, new, old)
 
 
-def solution(final: Run, stop: Stop, p: Array | None = None) -> Solution:
+def solution(problem: InnerProblem, final: Run, stop: Stop, p: Array | None = None) -> Solution:
+    """What the loop found; an example that never had a finite p is answered with a point of C."""
     state = final.state
-    return Solution(state.p if p is None else p, state.error, final.steps, finished(state, stop))
+    p = state.p if p is None else p
+    xp = backend_of(p).xp
+    sound = xp.all(xp.isfinite(p), axis=-1)
+    p = xp.where(sound[..., None], p, problem.domain.center(p))
+    return Solution(p, state.error, final.steps, finished(state, stop) & sound)

@@ -52,8 +52,7 @@ def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
     p = problem.regularizer.argmax(theta, problem.domain)
     g = problem.energy.grad_p(v, p)
     L = 0 * dot(g, p)
-    endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)
-    return State(p, theta, g, L, endless, _rounding(problem, p, theta, g))
+    return State(p, theta, g, L, _residual(problem, p, g), _rounding(problem, p, theta, g))
 
 
 def step(problem: InnerProblem, v: Input, state: State) -> State:
@@ -82,16 +81,20 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     )
     L = backend.stop_gradient(L)
     keep = good[..., None]
-    # p moved by about a J (g - theta): undoing a leaves |p_Omega(g) - p| of the point left behind
-    error = xp.max(xp.abs(d), axis=-1) / a[..., 0]
     return State(
         xp.where(keep, p, state.p),
         xp.where(keep, theta, state.theta),
         xp.where(keep, g, state.g),
         L,
-        xp.where(good, error, state.error),
+        xp.where(good, _residual(problem, p, g), state.error),
         _rounding(problem, p, theta, g),
     )
+
+
+def _residual(problem: InnerProblem, p: Array, g: Array) -> Array:
+    """|p - p_Omega(g)|, [...]: how far p moved would not do, scores far out hardly move p."""
+    xp = backend_of(p).xp
+    return xp.max(xp.abs(problem.regularizer.argmax(g, problem.domain) - p), axis=-1)
 
 
 def _rounding(problem: InnerProblem, p: Array, theta: Array, g: Array) -> Array:

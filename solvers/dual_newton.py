@@ -61,7 +61,7 @@ class DualNewton:
         u, a = _dual_one.parts(problem, v)
         step = lambda ua, s: _dual_one.step(problem, *ua, s)  # noqa: E731
         final = iterate(backend, step, (u, a), _dual_one.start(problem, u, a, p0), stop)
-        return solution(final, stop, _dual_one.primal(problem, u, a, final.state))
+        return solution(problem, final, stop, _dual_one.primal(problem, u, a, final.state))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):

@@ -90,7 +90,7 @@ class FrankWolfe:
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), stop)
-        return Active(final.state.weights, final.state.atoms, solution(final, stop))
+        return Active(final.state.weights, final.state.atoms, solution(problem, final, stop))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
         backend = backend_of(v)

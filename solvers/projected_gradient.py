@@ -28,7 +28,7 @@ class State(NamedTuple):
     move: Array  # p - previous p
     bend: Array  # g - previous g
     L: Array
-    t: Array
+    t: Array  # the momentum's clock; with spectral steps an average of the values so far
     error: Array
     noise: Array
 
@@ -80,7 +80,8 @@ class ProjectedGradient:
         L = _first_curvature(problem, v, p, g)
         none = xp.zeros_like(g)
         endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)  # NaN stays: there is nothing to solve
-        return State(p, g, none, none, L, xp.ones_like(L), endless, 0 * L)
+        t = problem.value(v, p) if self.step_rule == "spectral" else xp.ones_like(L)
+        return State(p, g, none, none, L, t, endless, 0 * L)
 
     def step(self, problem: InnerProblem, v: Input, state: Any) -> Any:
         if isinstance(state, _relative.State):
@@ -88,7 +89,7 @@ class ProjectedGradient:
         backend = backend_of(v)
         xp = backend.xp
         concave, affine = problem.energy.concave, _affine(problem)
-        rule = self.step_rule if concave else "backtracking"
+        rule = self.step_rule if concave or self.step_rule == "spectral" else "backtracking"
         mu = problem.strong_concavity
         beta, t = _momentum(xp, state.t, state.L, mu) if rule == "accelerated" else (0 * state.t, state.t)
         q = state.p + beta[..., None] * state.move
@@ -104,7 +105,12 @@ class ProjectedGradient:
         length, slope = dot(d, d), -dot(dg, d)
         eps = backend.eps(p)
         blur = 8 * eps * dot(xp.abs(at_q) + xp.abs(g), xp.abs(d))  # what rounding does to `slope`
-        if concave:
+        if rule == "spectral":
+            # Barzilai-Borwein steps are not monotone: they must not fall below an average of the values so far
+            after = problem.value(v, p)
+            good = after >= state.t + 1e-4 * dot(at_q, d) - 8 * eps * (1 + xp.abs(state.t))
+            t = xp.where(good, 0.85 * state.t + 0.15 * after, state.t)
+        elif concave:
             # <g(q) - g(p), p - q> <= L |p - q|^2 is sufficient increase without the cancellation of values
             allowed = state.L if affine else state.L / 2
             good = slope <= allowed * length + blur
@@ -120,7 +126,7 @@ class ProjectedGradient:
         L = backend.stop_gradient(L)
         move, bend = p - state.p, g - state.g
         restart = (dot(d, move) < 0) | ~good
-        t = xp.where(restart, xp.ones_like(t), t)
+        t = t if rule == "spectral" else xp.where(restart, xp.ones_like(t), t)
         keep = good[..., None]
         # |p - q| is a residual divided by L; mu turns it into a distance. Where L runs away there is a kink: a
         # step too short to be seen is not convergence
