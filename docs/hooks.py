@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 CLI_MARK = "<!-- the command line -->"
+_NORM_BAR = re.compile(r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>")  # of one height, whether it carries an exponent or not
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
@@ -31,13 +32,15 @@ def mathml(latex: str, block: bool) -> str:
     from latex2mathml.converter import convert
 
     drawn: str = convert(html.unescape(latex).strip(), display="block" if block else "inline")
+    drawn = _NORM_BAR.sub('<mo stretchy="false" form="prefix" lspace="0" rspace="0">&#x2016;</mo>', drawn)
     return f'<div class="formula">{drawn}</div>' if block else drawn
 
 
 def cli_lines() -> Iterator[str]:
     """Every verb and its subcommands as Markdown: what it does, examples, options."""
-    from bench.cli import VERBS, app, load
     from typer.main import get_group
+
+    from bench.cli import VERBS, app, load
 
     group = get_group(app)
     for verb in group.list_commands(None):
@@ -60,7 +63,8 @@ def _command(name: str, command: Any, level: str, fallback: str) -> Iterator[str
 def split_help(text: str) -> tuple[str, list[str]]:
     """A command's words, and the lines of its examples."""
     about, _, rest = inspect.cleandoc(text).partition("Example")
-    return about.strip(), [line.strip() for line in rest.splitlines() if line.strip().startswith("gfy ")]
+    lines = [line.strip() for line in rest.splitlines() if line.strip().startswith("gfy ")]
+    return about.strip(), [re.sub(r"\s{3,}", "   # ", line) for line in lines]
 
 
 def _parameter(p: Any) -> str:

@@ -1,0 +1,47 @@
+"""The pages of the documentation and the code in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+         *sorted(p for p in DOCS.rglob("*.md") if DOCS / "results" not in p.parents)]  # fmt: skip
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<head>\w+[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, the file it is to be saved as (if it says so), its text and first line."""
+
+    language: str
+    title: str | None
+    body: str
+    line: int
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    """The fenced blocks of a page in some languages, in order."""
+    text = page.read_text("utf-8")
+    found = []
+    for match in _FENCE.finditer(text):
+        language = match["head"].split()[0]
+        if language in languages:
+            title = re.search(r'title="([^"]+)"', match["head"])
+            indent = len(match["indent"])
+            body = "".join(line[indent:] for line in match["body"].splitlines(keepends=True))
+            found.append(Block(language, title[1] if title else None, body, text[: match.start()].count("\n") + 2))
+    return found
+
+
+def needs(page: Path) -> list[str]:
+    """The libraries that a page says it needs beyond the project's own: <!-- needs: name, name -->."""
+    found = re.search(r"<!-- needs: ([^>]*?) -->", page.read_text("utf-8"))
+    return [name.strip() for name in found[1].split(",")] if found else []

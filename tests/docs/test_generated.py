@@ -1,0 +1,124 @@
+"""What is written into the documents from stored rows is what those rows say; the reference names everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+from doc_pages import DOCS, ROOT
+
+import gfy
+import solvers
+from bench.records import COLUMNS, Store
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return script("generate")
+
+
+def test_the_documents_say_what_the_stored_rows_say(generate: ModuleType) -> None:
+    for path, text in generate.documents().items():
+        assert path.read_text("utf-8") == text, f"{path.name} is out of date: run `python docs/generate.py`"
+
+
+def test_the_figures_show_what_the_code_computes(generate: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    generate.draw(tmp_path)
+    for made in tmp_path.glob("*.csv"):
+        kept = pd.read_csv(generate.FIGURES / made.name)
+        pd.testing.assert_frame_equal(pd.read_csv(made), kept, rtol=1e-9, atol=1e-12)
+        assert (generate.FIGURES / f"{made.stem}.svg").is_file()
+
+
+def timing(solver: str, seconds: float, ours: bool, status: str = "ok") -> dict[str, object]:
+    return {
+        "kind": "bars", "status": status, "problem": "work k=5", "solver": solver, "backend": "torch",
+        "steady_s": seconds, "gap_rel": 1e-12, "score_name": "time in bar demo", "extra": {"ours": ours},
+    }  # fmt: skip
+
+
+def test_the_headline_is_the_best_of_each_side(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "RESULTS", tmp_path)
+    assert generate.MAKE_BARS in generate.headline()
+    with Store(tmp_path / "bars.sqlite") as store:
+        for row in (
+            timing("Quick", 0.002, True),
+            timing("Slow", 0.1, True),
+            timing("Peer", 0.05, False),
+            timing("Rough", 1e-5, False, "not converged"),
+        ):
+            store.put(row)
+        store.put({
+            "kind": "bars", "status": "ok", "problem": "work k=5", "solver": "bar", "score": 25.0,
+            "score_name": "demo: ours against", "extra": {"sense": ">=", "bar": 30.0, "holds": False},
+        })  # fmt: skip
+    frame = generate.rows_of("bars.sqlite")
+    line = generate.speed_table(frame).splitlines()[2]
+    assert "Quick" in line
+    assert "Peer" in line
+    assert line.endswith("| 25 |")
+    assert generate.bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | no |")
+    assert "Quick" in generate.headline()
+
+
+def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="markers"):
+        generate.between("no markers here", "headline", "text")
+
+
+def test_every_column_of_a_row_is_explained() -> None:
+    page = (DOCS / "reference" / "rows.md").read_text("utf-8")
+    assert not [name for name in COLUMNS if f"`{name}`" not in page]
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    left_out = {"Biconjugate", "Explanation", "Target"}  # results of functions that are there
+    pages = {"gfy": (DOCS / "reference" / "gfy.md").read_text("utf-8"),
+             "solvers": (DOCS / "reference" / "solvers.md").read_text("utf-8")}  # fmt: skip
+    for module in (gfy, solvers):
+        listed = re.findall(r"^::: [\w.]*\.(\w+)$", pages[module.__name__], flags=re.MULTILINE)
+        absent = [n for n in module.__all__ if n not in listed and n not in left_out]
+        assert not absent, f"reference/{module.__name__}.md lacks {absent}"
+
+
+def test_the_command_line_page_has_every_verb_with_an_example() -> None:
+    pytest.importorskip("typer")
+    hooks = script("hooks")
+    lines = list(hooks.cli_lines())
+    heads = [n for n, line in enumerate(lines) if line.startswith("## gfy ")]
+    assert len(heads) >= 10
+    for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        assert "```bash" in lines[start:end], f"{lines[start][3:]} has no example in its --help"
+
+
+def test_formulas_become_mathml() -> None:
+    pytest.importorskip("latex2mathml")
+    hooks = script("hooks")
+    page = hooks.on_page_content(r'<p><span class="arithmatex">\(a &lt; b\)</span></p>')
+    assert "<math" in page
+    assert "arithmatex" not in page
+    assert "&lt;" in page
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "pip install nox && nox -s compare" in text
+    assert "pip install nox && nox -s tests" in text
