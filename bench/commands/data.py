@@ -19,7 +19,12 @@ Names = Annotated[
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """The datasets there are, their size, and where each was found."""
+    """The datasets there are, their size, and where each was found.
+
+    Example:
+
+      gfy data list
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -55,7 +60,14 @@ def fetch_datasets(
         float, typer.Option(help="Seconds of silence after which a connection is broken.")
     ] = 30.0,
 ) -> None:
-    """Fetch datasets, checked by SHA-256; a broken download goes on where it stopped."""
+    """Fetch datasets, checked by SHA-256; a broken download goes on where it stopped.
+
+    Examples:
+
+      gfy data fetch
+
+      gfy data fetch yeast emotions --data-dir data
+    """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from bench.datasets.catalogue import ENTRIES, entry
@@ -78,7 +90,14 @@ def fetch_datasets(
 
 @app.command("check")
 def check_datasets(names: Names = None, data_dir: DataDir = None) -> None:
-    """Compare the files found with the published SHA-256; ends with 1 where one differs or is missing."""
+    """Compare the files found with the published SHA-256; ends with 1 where one differs or is missing.
+
+    Examples:
+
+      gfy data check
+
+      gfy data check yeast --data-dir data
+    """
     from bench.datasets.catalogue import ENTRIES, entry
     from bench.datasets.fetch import faults
     from bench.datasets.load import check_shape, read_parts
@@ -109,7 +128,12 @@ def show_dataset(
     name: Annotated[str, typer.Argument(help="A dataset, as `gfy data list` names it.")],
     data_dir: DataDir = None,
 ) -> None:
-    """The parts of a dataset as experiments use it, and its most and least frequent labels."""
+    """The parts of a dataset as experiments use it, and its most and least frequent labels.
+
+    Example:
+
+      gfy data show yeast
+    """
     from bench.datasets.load import load
     from bench.datasets.splits import development_split
 
