@@ -53,13 +53,18 @@ def test_the_entropy_gradient_and_argmax_are_those_of_autodiff(
 ) -> None:
     omega = gfy.ChainEntropy(CHAIN, 0.7)
     theta = rng.normal(size=(4, CHAIN.k))
-    p = omega.argmax(asarray(theta), HULL)
     framework = gfy.get_backend(backend)
-    value, pull = framework.vjp(omega.value, p)
-    (gradient,) = pull(framework.xp.ones_like(value))
-    assert np.allclose(tonumpy(omega.grad(p)), tonumpy(gradient))
-    conjugate, pull = framework.vjp(lambda t: omega.conjugate(t, HULL), asarray(theta))
-    (slope,) = pull(framework.xp.ones_like(conjugate))
+
+    def slope_of(function: Any, at: Any) -> Any:
+        value, pull = framework.vjp(function, at)
+        return pull(framework.xp.ones_like(value))[0]
+
+    def all_at_once(t: Any) -> tuple[Any, ...]:  # staged as one: a chain is many small operations
+        p = omega.argmax(t, HULL)
+        return p, omega.grad(p), slope_of(omega.value, p), slope_of(lambda x: omega.conjugate(x, HULL), t)
+
+    p, gradient, expected, slope = framework.jit(all_at_once)(asarray(theta))
+    assert np.allclose(tonumpy(gradient), tonumpy(expected))
     assert np.allclose(tonumpy(slope), tonumpy(p))  # the gradient of a conjugate is its argmax
 
 
