@@ -19,4 +19,6 @@ def recommend(*args: Any, **kwargs: Any) -> Any:
     """
     for point in entry_points(group="gfy.tools", name="recommend"):
         return point.load()(*args, **kwargs)
-    raise GfyValueError("gfy.recommend reads stored measurements with the `reports` package: install gfy-suite whole")
+    raise GfyValueError(
+        "gfy.recommend reads stored measurements with the `reports` package: install gfy-suite whole"
+    )

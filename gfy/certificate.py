@@ -77,7 +77,9 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
     if regularizer.no_argmax(domain) is None:
         slope, constant = energy.majorant(v, p, regularizer, domain)
         best = regularizer.argmax(slope, domain)
-        above = constant + dot(slope, p) - energy.value(v, p)  # how far the linear bound of Phi is above it at p
+        above = (
+            constant + dot(slope, p) - energy.value(v, p)
+        )  # how far the linear bound of Phi is above it at p
         gap = regularizer.gap(slope, best, p) + above
         residual = p - best
     else:
@@ -91,7 +93,13 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
 
 
 def _distance(
-    problem: InnerProblem, v: Any, gap: np.ndarray, residual: np.ndarray, value: np.ndarray, k: int, backend: Backend
+    problem: InnerProblem,
+    v: Any,
+    gap: np.ndarray,
+    residual: np.ndarray,
+    value: np.ndarray,
+    k: int,
+    backend: Backend,
 ) -> np.ndarray:
     """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two.
 

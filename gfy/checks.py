@@ -52,7 +52,11 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     """y as floats in C [..., k]: integers become floats, class indices one-hot rows on the simplex."""
     backend = backend_of(v, y)
     like = next(leaves(v))
-    y = backend.asarray(y) if not hasattr(y, "dtype") else backend.asarray(y, device=getattr(y, "device", None))
+    y = (
+        backend.asarray(y)
+        if not hasattr(y, "dtype")
+        else backend.asarray(y, device=getattr(y, "device", None))
+    )
     batch = problem.energy.batch_shape(v)
     integral = "float" not in str(y.dtype)
     try:
@@ -148,7 +152,9 @@ def _check_devices(v: Input) -> None:
         return
     devices = {str(leaf.device) for leaf in leaves(v)}
     if len(devices) > 1:
-        raise GfyTypeError(f"the leaves of v are on several devices ({', '.join(sorted(devices))}): move them to one")
+        raise GfyTypeError(
+            f"the leaves of v are on several devices ({', '.join(sorted(devices))}): move them to one"
+        )
 
 
 def _cost(energy: Any, v: Input) -> float:
@@ -159,5 +165,7 @@ def _cost(energy: Any, v: Input) -> float:
 
 def _one_hot(y: Array, k: int, like: Array) -> Array:
     backend = backend_of(y)
-    classes = backend.asarray(np.arange(k), device=getattr(y, "device", None) if backend.name == "torch" else None)
+    classes = backend.asarray(
+        np.arange(k), device=getattr(y, "device", None) if backend.name == "torch" else None
+    )
     return backend.xp.astype(y[..., None] == classes, like.dtype)

@@ -49,7 +49,9 @@ class Loss:
     def predict(self, v: Any, p0: Array | None = None) -> Array:
         """p*(v) [..., k], a constant: the network's output."""
         v = check_input(self.problem, v)
-        return solve_with(self.problem, v, self.solver, Envelope(), check_start(self.problem, v, p0), self.stop)
+        return solve_with(
+            self.problem, v, self.solver, Envelope(), check_start(self.problem, v, p0), self.stop
+        )
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
         raise NotImplementedError(f"{type(self).__name__}._examples")
@@ -158,7 +160,9 @@ class ArgmaxLoss(Loss):
         target_tol: float = 1e-4,
         eps: float = 1e-6,
     ) -> None:
-        if isinstance(kind, InnerProblem):  # ArgmaxLoss(problem, "squared") reads as well as the other way round
+        if isinstance(
+            kind, InnerProblem
+        ):  # ArgmaxLoss(problem, "squared") reads as well as the other way round
             kind, problem = (problem if isinstance(problem, str) else "cross_entropy"), kind
         if kind not in ("cross_entropy", "squared"):
             raise GfyValueError(f'ArgmaxLoss kind must be "cross_entropy" or "squared", got {kind!r}')

@@ -59,7 +59,9 @@ def softmax(x: Array) -> Array:
 
 def matvec(matrix: Array, x: Array) -> Array:
     """[..., n, k] times [..., k] -> [..., n], batch axes broadcast."""
-    if matrix.ndim == 2:  # shared by the batch: one product of matrices instead of one read of it for every example
+    if (
+        matrix.ndim == 2
+    ):  # shared by the batch: one product of matrices instead of one read of it for every example
         return x @ namespace(matrix).matrix_transpose(matrix)
     return (matrix @ x[..., None])[..., 0]
 
@@ -71,4 +73,3 @@ def transpose(matrix: Array) -> Array:
 def solve(matrix: Array, rhs: Array) -> Array:
     """Solve [..., n, n] y = [..., n], batch axes broadcast."""
     return namespace(matrix).linalg.solve(matrix, rhs[..., None])[..., 0]
-

@@ -28,7 +28,11 @@ class InnerProblem:
         for field, kind in (("energy", Energy), ("regularizer", Regularizer), ("domain", ConvexSet)):
             given = getattr(self, field)
             if not isinstance(given, kind):
-                hint = f"; write {given.__name__}()" if isinstance(given, type) and issubclass(given, kind) else ""
+                hint = (
+                    f"; write {given.__name__}()"
+                    if isinstance(given, type) and issubclass(given, kind)
+                    else ""
+                )
                 raise GfyTypeError(f"InnerProblem.{field} must be a {kind.__name__}, got {given!r}{hint}")
         reason = self.regularizer.unsuited(self.domain)
         if reason is not None:

@@ -29,10 +29,14 @@ class Backend(Protocol):
         """Apply body `length` times; differentiable."""
 
     # derivatives
-    def vjp(self, fn: Callable[..., Array], *primals: Tree) -> tuple[Array, Callable[[Array], tuple[Tree, ...]]]:
+    def vjp(
+        self, fn: Callable[..., Array], *primals: Tree
+    ) -> tuple[Array, Callable[[Array], tuple[Tree, ...]]]:
         """fn's value and its pullback."""
 
-    def jvp(self, fn: Callable[..., Array], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Any, Any]:
+    def jvp(
+        self, fn: Callable[..., Array], primals: Sequence[Tree], tangents: Sequence[Tree]
+    ) -> tuple[Any, Any]:
         """fn's value and its derivative along the tangents."""
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Array]:
@@ -65,7 +69,9 @@ class Backend(Protocol):
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         """Zeros of the given shape with the dtype and device of `like`."""
 
-    def asarray(self, x: Any, like: Array | None = None, dtype: str | None = None, device: Any = None) -> Array:
+    def asarray(
+        self, x: Any, like: Array | None = None, dtype: str | None = None, device: Any = None
+    ) -> Array:
         """x as this backend's array, with the dtype and device of `like`, or those named."""
 
     def to_numpy(self, x: Array) -> np.ndarray: ...

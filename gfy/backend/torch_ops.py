@@ -35,7 +35,11 @@ class TorchBackend:
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
             tracked = out.requires_grad  # not where fn ignores its arguments
-            found = torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True) if tracked else ()
+            found = (
+                torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True)
+                if tracked
+                else ()
+            )
             grads = iter(found or [None] * len(flat))
 
             def gradient(leaf: Any) -> Any:
@@ -121,8 +125,12 @@ class TorchBackend:
     def is_concrete(self, *trees: Any) -> bool:
         if torch.compiler.is_compiling():
             return False
-        return not any(torch._C._functorch.is_functorch_wrapped_tensor(x) for t in trees for x in leaves(t)
-                       if isinstance(x, torch.Tensor))
+        return not any(
+            torch._C._functorch.is_functorch_wrapped_tensor(x)
+            for t in trees
+            for x in leaves(t)
+            if isinstance(x, torch.Tensor)
+        )
 
     def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
         arrays = tree_map(self.to_numpy, trees)

@@ -151,7 +151,9 @@ class Energy:
         """Raise where the shapes of v's leaves do not agree with each other."""
         for leaf in leaves(v):
             if not hasattr(leaf, "shape"):
-                raise GfyTypeError(f"the leaves of {self.name}.Input must be arrays, got {type(leaf).__name__}")
+                raise GfyTypeError(
+                    f"the leaves of {self.name}.Input must be arrays, got {type(leaf).__name__}"
+                )
         self.batch_shape(v)
         self._check_sizes(v)
 
@@ -164,5 +166,3 @@ def agree(energy: str, **sizes: tuple[str, int]) -> None:
     if len({size for _, size in sizes.values()}) > 1:
         listed = ", ".join(f"{what} = {size}" for what, size in sizes.values())
         raise GfyValueError(f"{energy}.Input: axes that must have one size differ: {listed}")
-
-

@@ -64,7 +64,9 @@ def step(energy: ConcaveSpen, v: Any, state: Slopes, regularizer: Any, domain: A
     eye = backend.asarray([[float(i == j) for j in range(h)] for i in range(h)], like=state.s)
     size = (hessian * eye).sum(-1).sum(-1) / h
     ridge = 1e-10 * size + backend.eps(state.s)
-    system = mask[..., :, None] * hessian * mask[..., None, :] + eye * (1 - mask + ridge[..., None])[..., None, :]
+    system = (
+        mask[..., :, None] * hessian * mask[..., None, :] + eye * (1 - mask + ridge[..., None])[..., None, :]
+    )
     direction = -solve(system, mask * gradient)
 
     def attempt(scale: Array) -> tuple[Array, ...]:
@@ -86,14 +88,18 @@ def step(energy: ConcaveSpen, v: Any, state: Slopes, regularizer: Any, domain: A
     return Slopes(s, p, bound, error, state.steps + 1, state.count + 1)
 
 
-def best_slopes(energy: ConcaveSpen, v: Any, p: Array, regularizer: Any, domain: Any, steps: int = 60) -> Array:
+def best_slopes(
+    energy: ConcaveSpen, v: Any, p: Array, regularizer: Any, domain: Any, steps: int = 60
+) -> Array:
     """Slopes s [..., h] whose bound D(s) is as small as `steps` Newton steps from the tangent at p make it."""
     backend = backend_of(v, p)
     xp = backend.xp
     state = start(energy, v, slopes_at(energy, v, p), regularizer, domain)
     tol = 64 * backend.eps(p)
     final = backend.while_loop(
-        lambda s: xp.any(s.error > tol) & (s.count < steps), lambda s: step(energy, v, s, regularizer, domain), state
+        lambda s: xp.any(s.error > tol) & (s.count < steps),
+        lambda s: step(energy, v, s, regularizer, domain),
+        state,
     )
     return final.s
 

@@ -165,10 +165,22 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
         return 0.25 * (weight * (rows1 * rows1 + matvec(inner, rows0 * rows0))).sum(-1)
 
     def _check_sizes(self, v: Any) -> None:
-        agree(self.name, k=("u's last axis", v.u.shape[-1]), w=("W0's columns", v.W0.shape[-1]),
-              p=("Wp's columns", v.Wp.shape[-1]))
-        agree(self.name, h=("W0's rows", v.W0.shape[-2]), b=("b0", v.b0.shape[-1]), z=("Wz's columns", v.Wz.shape[-1]))
-        agree(self.name, g=("Wz's rows", v.Wz.shape[-2]), p=("Wp's rows", v.Wp.shape[-2]), b=("b1", v.b1.shape[-1]),
-              z=("wz", v.wz.shape[-1]))
-
-
+        agree(
+            self.name,
+            k=("u's last axis", v.u.shape[-1]),
+            w=("W0's columns", v.W0.shape[-1]),
+            p=("Wp's columns", v.Wp.shape[-1]),
+        )
+        agree(
+            self.name,
+            h=("W0's rows", v.W0.shape[-2]),
+            b=("b0", v.b0.shape[-1]),
+            z=("Wz's columns", v.Wz.shape[-1]),
+        )
+        agree(
+            self.name,
+            g=("Wz's rows", v.Wz.shape[-2]),
+            p=("Wp's rows", v.Wp.shape[-2]),
+            b=("b1", v.b1.shape[-1]),
+            z=("wz", v.wz.shape[-1]),
+        )

@@ -60,7 +60,9 @@ class Metric(Energy):
 
     def __post_init__(self) -> None:
         if not callable(self.cost) and self.cost not in _METRICS:
-            raise GfyValueError(f"Metric.cost must be one of {', '.join(_METRICS)} or a function, got {self.cost!r}")
+            raise GfyValueError(
+                f"Metric.cost must be one of {', '.join(_METRICS)} or a function, got {self.cost!r}"
+            )
 
     @property
     def array_api(self) -> bool:  # type: ignore[override]
@@ -120,7 +122,9 @@ class CustomEnergy(Energy):
 
     def dim(self, v: Any) -> int:
         if self.k is None:
-            raise GfyTypeError("CustomEnergy does not know the size of p: give CustomEnergy(fn, k=...) or pass p0")
+            raise GfyTypeError(
+                "CustomEnergy does not know the size of p: give CustomEnergy(fn, k=...) or pass p0"
+            )
         return self.k
 
     def batch_shape(self, v: Any) -> tuple[int, ...]:
@@ -149,5 +153,3 @@ def _autodiff_grad(value: Callable[[Any, Array], Array], v: Any, p: Array) -> Ar
 
 def _tracked(leaf: Any) -> bool:
     return bool(getattr(leaf, "requires_grad", False))
-
-

@@ -52,8 +52,12 @@ class LinearQuadratic(Energy):
         return Dense(v.U)
 
     def _check_sizes(self, v: Any) -> None:
-        agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("U's rows", v.U.shape[-2]),
-              c=("U's columns", v.U.shape[-1]))
+        agree(
+            self.name,
+            k=("u's last axis", v.u.shape[-1]),
+            r=("U's rows", v.U.shape[-2]),
+            c=("U's columns", v.U.shape[-1]),
+        )
 
     def concavity_violation(self, v: Any) -> str | None:
         if not self.concave:

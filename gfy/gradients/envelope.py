@@ -24,7 +24,12 @@ class Envelope:
         return solver.unsupported(problem)
 
     def argmax(
-        self, problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None = None, stop: Stop = Stop()
+        self,
+        problem: InnerProblem,
+        solver: InnerSolver,
+        v: Input,
+        p0: Array | None = None,
+        stop: Stop = Stop(),
     ) -> Array:
         backend = backend_of(v)
         detached = backend.stop_gradient(v)

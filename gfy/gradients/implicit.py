@@ -54,7 +54,12 @@ class Implicit:
         return reason or solver.unsupported(problem)
 
     def argmax(
-        self, problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None = None, stop: Stop = Stop()
+        self,
+        problem: InnerProblem,
+        solver: InnerSolver,
+        v: Input,
+        p0: Array | None = None,
+        stop: Stop = Stop(),
     ) -> Array:
         backend = backend_of(v)
         p = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)

@@ -58,7 +58,9 @@ def _woodbury(problem: InnerProblem, theta: Array, A: Array) -> tuple[Operator, 
     """H = -A A^T: (I + J A A^T)^-1 = I - J A (I + A^T J A)^-1 A^T, an m x m symmetric system."""
     backend = backend_of(theta)
     columns = transpose(A)  # [..., m, k]
-    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns + 0 * theta[..., None, :])
+    moved = problem.regularizer.jacobian_product(
+        theta[..., None, :], problem.domain, columns + 0 * theta[..., None, :]
+    )
     small = columns @ transpose(moved) + backend.asarray(np.eye(A.shape[-1]), like=theta)
 
     def forward(b: Array) -> Array:
@@ -85,7 +87,9 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
     """The k x k system itself."""
     backend = backend_of(theta)
     eye = backend.asarray(np.eye(theta.shape[-1]), like=theta)
-    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, hessian + 0 * theta[..., None, :])
+    moved = problem.regularizer.jacobian_product(
+        theta[..., None, :], problem.domain, hessian + 0 * theta[..., None, :]
+    )
     transposed = eye - moved  # row j of `moved` is J H e_j: this is (I - J H)^T
     system = transpose(transposed)
     return lambda b: solve(system, b), lambda b: solve(transposed, b)
@@ -118,7 +122,9 @@ class _Krylov(NamedTuple):
     count: Array
 
 
-def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> tuple[Operator, Operator, Operator]:
+def _conjugate_gradient(
+    jacobian: Operator, hessian: Operator, tol: float
+) -> tuple[Operator, Operator, Operator]:
     """Conjugate gradients: I - J H is self-adjoint and positive in the inner product of J^-1, I - H J in that of J.
 
     x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.
@@ -143,7 +149,9 @@ def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> tu
         rho = dot(b, jacobian(b))
         limit = tol * tol * rho
         start = _Krylov(0 * b, b, b, rho, 0 * rho.sum())
-        final = backend.while_loop(lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start)
+        final = backend.while_loop(
+            lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start
+        )
         # J-orthogonal error left in the null space of J: one application of the equation removes it
         return b + hessian(jacobian(final.x))
 
@@ -165,14 +173,18 @@ def _gmres(product: Operator, tol: float) -> Operator:
         def cycle(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             x, _, count = state
             residual = b - product(x)
-            empty = xp.zeros_like(residual)[..., None] + backend.asarray(np.zeros(size), like=b)  # [..., k, size]
+            empty = xp.zeros_like(residual)[..., None] + backend.asarray(
+                np.zeros(size), like=b
+            )  # [..., k, size]
 
             def extend(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
                 q, Q, M, column = state
                 for _twice in range(2):  # orthogonalised twice: Gram-Schmidt alone loses digits
                     q = q - matvec(Q, matvec(transpose(Q), q))
                 length = _norm(q)[..., None]
-                q = xp.where(length > 0, q / xp.where(length > 0, length, xp.ones_like(length)), xp.zeros_like(q))
+                q = xp.where(
+                    length > 0, q / xp.where(length > 0, length, xp.ones_like(length)), xp.zeros_like(q)
+                )
                 image = product(q)
                 here = xp.astype(columns == column, b.dtype)
                 return image, Q + q[..., None] * here, M + image[..., None] * here, column + 1

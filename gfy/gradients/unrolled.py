@@ -27,7 +27,9 @@ class Unrolled:
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.last is not None and self.last < 1):
-            raise GfyValueError(f"Unrolled needs steps >= 1 and last >= 1, got steps={self.steps}, last={self.last}")
+            raise GfyValueError(
+                f"Unrolled needs steps >= 1 and last >= 1, got steps={self.steps}, last={self.last}"
+            )
 
     @property
     def name(self) -> str:
@@ -42,7 +44,12 @@ class Unrolled:
         return solver.unsupported(problem)
 
     def argmax(
-        self, problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None = None, stop: Stop = Stop()
+        self,
+        problem: InnerProblem,
+        solver: InnerSolver,
+        v: Input,
+        p0: Array | None = None,
+        stop: Stop = Stop(),
     ) -> Array:
         assert isinstance(solver, SteppableSolver)
         backend = backend_of(v)

@@ -57,7 +57,9 @@ class Regularizer:
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
-        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta + 0 * x)[1](x)[0]  # J is symmetric
+        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta + 0 * x)[1](x)[
+            0
+        ]  # J is symmetric
 
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
@@ -126,7 +128,9 @@ class Separable(Regularizer):
             return self.coordinate_argmax(theta, low, high)
         if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
             return namespace(theta).zeros_like(theta) + high  # the set is one point
-        if backend_of(theta).eps(theta) > _COARSE:  # half precision cannot hold a multiplier near large scores
+        if (
+            backend_of(theta).eps(theta) > _COARSE
+        ):  # half precision cannot hold a multiplier near large scores
             wide = namespace(theta).astype(theta, namespace(theta).float32)
             return namespace(theta).astype(self.argmax(wide, domain), theta.dtype)
         return self.coordinate_argmax(self._shifted(theta, domain), low, high)
@@ -143,7 +147,9 @@ class Separable(Regularizer):
             return namespace(x).zeros_like(x)
         slope = self.coordinate_slope(self._shifted(theta, domain), low, high)
         weight = slope.sum(-1)[..., None]
-        mean = dot(slope, x)[..., None] / namespace(x).where(weight > 0, weight, namespace(x).ones_like(weight))
+        mean = dot(slope, x)[..., None] / namespace(x).where(
+            weight > 0, weight, namespace(x).ones_like(weight)
+        )
         return slope * (x - mean)
 
     def _shifted(self, theta: Array, domain: BandSet) -> Array:

@@ -116,7 +116,9 @@ class Tsallis(Separable):
     def __post_init__(self) -> None:
         check_positive(self.gamma, "Tsallis.gamma")
         if not 1 < self.alpha < math.inf:
-            raise GfyValueError(f"Tsallis.alpha must be above 1, got {self.alpha!r}; the limit alpha = 1 is Shannon")
+            raise GfyValueError(
+                f"Tsallis.alpha must be above 1, got {self.alpha!r}; the limit alpha = 1 is Shannon"
+            )
 
     def coordinate_value(self, p: Array) -> Array:
         return self.gamma * (_power(p, self.alpha) - p) / (self.alpha * (self.alpha - 1))

@@ -60,7 +60,9 @@ class Quadratic(Separable):
         return domain.project((theta + self.tilt) / self.curvature)
 
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
-        p = self.argmax(theta, domain)  # not detached: second derivatives of a projection are those of its face
+        p = self.argmax(
+            theta, domain
+        )  # not detached: second derivatives of a projection are those of its face
         return dot(theta, p) - self.value(p)
 
     def strong_convexity(self, domain: ConvexSet) -> float:

@@ -69,7 +69,9 @@ class Margins:
             # near the end rounding decides: keep the better of the two, and stop when neither improves
             better = (error < state.error) | (scale * -expected > 16 * eps * (1 + xp.abs(base)))
             duals = xp.where(better[..., None], duals, state.duals)
-            return _State(duals, xp.where(better, error, state.error), ~better | (error <= 8 * eps), state.step + 1)
+            return _State(
+                duals, xp.where(better, error, state.error), ~better | (error <= 8 * eps), state.step + 1
+            )
 
         level = self.regularizer.derivative(1.0 / n)
         rows = xp.max(fixed, axis=-1) - level
@@ -122,7 +124,9 @@ class Margins:
         top = xp.concat([rows[..., None] * eye, slope], axis=-1)
         bottom = xp.concat([transpose(slope), columns[..., None] * eye], axis=-1)
         system = xp.concat([top, bottom], axis=-2)
-        wide = backend_of(slope).asarray([[float(i == j) for j in range(2 * n)] for i in range(2 * n)], like=slope)
+        wide = backend_of(slope).asarray(
+            [[float(i == j) for j in range(2 * n)] for i in range(2 * n)], like=slope
+        )
         ridge = ridge + 16 * eps * (1 + xp.max(rows, axis=-1))
         return system + ridge[..., None, None] * wide
 

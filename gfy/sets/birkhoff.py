@@ -73,7 +73,9 @@ class Birkhoff(ConvexSet):
     def vertices(self, k: int) -> np.ndarray:
         n = self.side(k)
         if n > _MOST_ROWS:
-            raise UnsupportedError(f"Birkhoff of {n} x {n} has {n}! vertices: they are listed up to n = {_MOST_ROWS}")
+            raise UnsupportedError(
+                f"Birkhoff of {n} x {n} has {n}! vertices: they are listed up to n = {_MOST_ROWS}"
+            )
         return np.array([np.eye(n)[list(order)].ravel() for order in itertools.permutations(range(n))])
 
     def check_dim(self, k: int) -> None:

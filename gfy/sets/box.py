@@ -27,7 +27,9 @@ class Reals(BandSet):
         return -math.inf, math.inf
 
     def linear_oracle(self, scores: Array) -> Array:
-        raise UnsupportedError("Reals is unbounded: a linear function has no maximum on it; use a compact set")
+        raise UnsupportedError(
+            "Reals is unbounded: a linear function has no maximum on it; use a compact set"
+        )
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Box(BandSet):
 
     def linear_oracle(self, scores: Array) -> Array:
         if not self.compact:
-            raise UnsupportedError("Box is unbounded: a linear function has no maximum on it; give finite bounds")
+            raise UnsupportedError(
+                "Box is unbounded: a linear function has no maximum on it; give finite bounds"
+            )
         low, high = self.bounds(scores)
         xp = namespace(scores)
         zero = xp.zeros_like(scores)
@@ -63,7 +67,9 @@ class Box(BandSet):
         low = np.asarray(self.low)
         high = np.asarray(self.high)
         finite = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
-        middle = np.where(np.isfinite(low) & np.isfinite(high), (finite[0] + finite[1]) / 2, finite[0] + finite[1])
+        middle = np.where(
+            np.isfinite(low) & np.isfinite(high), (finite[0] + finite[1]) / 2, finite[0] + finite[1]
+        )
         return xp.zeros_like(like) + backend_of(like).asarray(np.clip(middle, low, high), like=like)
 
     def diameter(self, k: int) -> float:
@@ -71,7 +77,9 @@ class Box(BandSet):
 
     def vertices(self, k: int) -> np.ndarray:
         if k > _MOST_VERTICES or not self.compact:
-            raise UnsupportedError(f"Box in R^{k} has 2^{k} vertices: they are listed up to k = {_MOST_VERTICES}")
+            raise UnsupportedError(
+                f"Box in R^{k} has 2^{k} vertices: they are listed up to k = {_MOST_VERTICES}"
+            )
         corners = np.array(list(itertools.product((0, 1), repeat=k)), dtype=float)
         low, high = (np.broadcast_to(np.asarray(b), (k,)) for b in (self.low, self.high))
         return low + corners * (high - low)

@@ -78,7 +78,9 @@ class CappedSimplex(BandSet):
 
     def vertices(self, k: int) -> np.ndarray:
         if self.k != int(self.k) or math.comb(k, int(self.k)) > _MOST_VERTICES:
-            raise UnsupportedError(f"CappedSimplex({self.k}) in R^{k}: its vertices are too many or not 0/1 to list")
+            raise UnsupportedError(
+                f"CappedSimplex({self.k}) in R^{k}: its vertices are too many or not 0/1 to list"
+            )
         chosen = list(itertools.combinations(range(k), int(self.k)))
         corners = np.zeros((len(chosen), k))
         for row, labels in enumerate(chosen):
@@ -87,7 +89,9 @@ class CappedSimplex(BandSet):
 
     def check_dim(self, k: int) -> None:
         if self.k > k:
-            raise GfyValueError(f"CappedSimplex({self.k}) needs at least {math.ceil(self.k)} coordinates, p has {k}")
+            raise GfyValueError(
+                f"CappedSimplex({self.k}) needs at least {math.ceil(self.k)} coordinates, p has {k}"
+            )
 
 
 def _arange_like(x: Array) -> Array:

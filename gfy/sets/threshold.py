@@ -62,7 +62,9 @@ def threshold(
     start = _Bracket(low, low, high, xp.sum(none), none > 0)
     final = backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
     shifted = theta - backend.stop_gradient(final.tau)
-    for _ in range(2):  # relative to tau, scores near it are exact in any dtype: the first step repairs rounding
+    for _ in range(
+        2
+    ):  # relative to tau, scores near it are exact in any dtype: the first step repairs rounding
         near = backend.stop_gradient(shifted)
         weight = slope(near).sum(-1)[..., None]
         excess = argmax(shifted).sum(-1)[..., None] - total

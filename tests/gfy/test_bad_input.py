@@ -60,7 +60,9 @@ def test_concavity_that_is_claimed_is_checked(asarray: Make) -> None:
     with pytest.raises(gfy.GfyValueError, match="eigenvalue 1 > 0"):
         gfy.argmax(problem, gfy.LinearQuadratic.Input(asarray(np.zeros((2, 3))), asarray(np.eye(3))))
     with pytest.raises(gfy.GfyValueError, match="must be symmetric"):
-        gfy.argmax(problem, gfy.LinearQuadratic.Input(asarray(np.zeros((2, 2))), asarray([[-1.0, 1.0], [0.0, -1.0]])))
+        gfy.argmax(
+            problem, gfy.LinearQuadratic.Input(asarray(np.zeros((2, 2))), asarray([[-1.0, 1.0], [0.0, -1.0]]))
+        )
 
 
 def test_mixed_frameworks() -> None:
@@ -93,7 +95,9 @@ def test_wrong_kinds() -> None:
 
 
 def test_solver_that_does_not_serve_says_why(asarray: Make) -> None:
-    with pytest.raises(gfy.UnsupportedError, match="ClosedForm with envelope gradients on Pairwise/BinaryGini/Box"):
+    with pytest.raises(
+        gfy.UnsupportedError, match="ClosedForm with envelope gradients on Pairwise/BinaryGini/Box"
+    ):
         gfy.argmax(PROBLEM, v_of(asarray), solver=solvers.ClosedForm())
 
 

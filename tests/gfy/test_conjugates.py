@@ -30,7 +30,9 @@ def gradient_of(backend: str, fn: Callable[[Any], Any], v: Any, ones: Any) -> An
     return get_backend(backend).vjp(fn, v)[1](ones)[0]
 
 
-def test_generalized_fenchel_young_inequality(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
+def test_generalized_fenchel_young_inequality(
+    asarray: Callable[..., Any], tonumpy: Callable[..., Any]
+) -> None:
     @given(SEEDS)
     def check(seed: int) -> None:
         v = pairwise_input(seed, asarray)
@@ -120,7 +122,11 @@ def test_envelope_gradient(backend: str, asarray: Callable[..., Any], tonumpy: C
     du, dA = rng.normal(size=(B, K)), rng.normal(size=(B, K, M))
     step = 1e-5
     at = [
-        tonumpy(gfy.conjugate(PAIRWISE, gfy.Pairwise.Input(v.u + s * asarray(du), v.A + s * asarray(dA)), stop=TIGHT))
+        tonumpy(
+            gfy.conjugate(
+                PAIRWISE, gfy.Pairwise.Input(v.u + s * asarray(du), v.A + s * asarray(dA)), stop=TIGHT
+            )
+        )
         for s in (step, -step)
     ]
     slope = (tonumpy(found.u) * du).sum(-1) + (tonumpy(found.A) * dA).sum((-1, -2))
@@ -145,7 +151,9 @@ def test_smoothness_constants(backend: str, asarray: Callable[..., Any], tonumpy
         p, q = (tonumpy(gfy.argmax(PAIRWISE, v, stop=TIGHT)) for v in inputs)
         apart = np.linalg.norm(u - w, axis=-1)
         assert (np.linalg.norm(p - q, axis=-1) <= beta / gamma * apart + 1e-9).all()
-        assert (np.linalg.norm(p - q, axis=-1) <= (beta + beta**2 / gamma) * apart + 1e-9).all()  # grad in u is p*
+        assert (
+            np.linalg.norm(p - q, axis=-1) <= (beta + beta**2 / gamma) * apart + 1e-9
+        ).all()  # grad in u is p*
 
     check()
 
@@ -185,10 +193,14 @@ def test_metric_closed_form(
     v = 0.5 * rng.normal(size=(B, 2))
     v /= np.maximum(1, np.linalg.norm(v, axis=-1, keepdims=True))
     np.testing.assert_allclose(tonumpy(gfy.argmax(problem, asarray(v))), v, atol=1e-12)
-    np.testing.assert_allclose(tonumpy(gfy.conjugate(problem, asarray(v))), -0.45 * (v**2).sum(-1), rtol=1e-12)
+    np.testing.assert_allclose(
+        tonumpy(gfy.conjugate(problem, asarray(v))), -0.45 * (v**2).sum(-1), rtol=1e-12
+    )
     grid = np.linspace(-1, 1, 4001)[:, None]
     line = v[:1, :1]
-    best = grid[(problem.energy.value(gfy.Metric.Input(line), grid) - problem.regularizer.value(grid)).argmax()]
+    best = grid[
+        (problem.energy.value(gfy.Metric.Input(line), grid) - problem.regularizer.value(grid)).argmax()
+    ]
     np.testing.assert_allclose(best, line[0], atol=1e-3)
 
 

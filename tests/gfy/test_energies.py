@@ -24,14 +24,20 @@ def build(index: int, seed: int = 1, make: Callable[..., Any] = np.asarray) -> t
 
 @pytest.mark.parametrize("index", INDICES, ids=energy_names())
 def test_closed_form_gradient_and_hessian_product_match_autodiff(
-    index: int, backend: str, asarray: Callable[..., Any], tonumpy: Callable[..., Any], rng: np.random.Generator
+    index: int,
+    backend: str,
+    asarray: Callable[..., Any],
+    tonumpy: Callable[..., Any],
+    rng: np.random.Generator,
 ) -> None:
     energy, v, k = build(index, make=asarray)
     ops = get_backend(backend)
     p, x = asarray(rng.uniform(0.1, 0.9, size=(4, k))), asarray(rng.normal(size=(4, k)))
     value, pullback = ops.vjp(lambda q: energy.value(v, q), p)
     assert tuple(value.shape) == (4,)
-    np.testing.assert_allclose(tonumpy(energy.grad_p(v, p)), tonumpy(pullback(asarray(np.ones(4)))[0]), atol=1e-12)
+    np.testing.assert_allclose(
+        tonumpy(energy.grad_p(v, p)), tonumpy(pullback(asarray(np.ones(4)))[0]), atol=1e-12
+    )
     if energy.smooth:
         _, pull_grad = ops.vjp(lambda q: energy.grad_p(v, q), p)
         product = tonumpy(energy.hessian_product(v, p, x))
@@ -79,8 +85,15 @@ def test_spen_is_not_concave() -> None:
     assert (energy.value(v, (p + q) / 2) < (energy.value(v, p) + energy.value(v, q)) / 2).any()
 
 
-@pytest.mark.parametrize("index", [i for i, n in enumerate(energy_names()) if n.split("-")[1] in (
-    "Bilinear", "LinearQuadratic", "Rectifier", "Maxout", "LogSumExp")], ids=lambda i: energy_names()[i])
+@pytest.mark.parametrize(
+    "index",
+    [
+        i
+        for i, n in enumerate(energy_names())
+        if n.split("-")[1] in ("Bilinear", "LinearQuadratic", "Rectifier", "Maxout", "LogSumExp")
+    ],
+    ids=lambda i: energy_names()[i],
+)
 def test_stated_convexity_in_v(index: int) -> None:
     """Table 1: linear or convex in v for non-negative p."""
 
@@ -103,9 +116,13 @@ def test_pairwise_is_the_dense_energy_it_never_forms(rng: np.random.Generator) -
     u, A, p = rng.normal(size=(3, 5)), rng.normal(size=(3, 5, 2)), rng.uniform(size=(3, 5))
     dense = gfy.LinearQuadratic.Input(u, -A @ A.transpose(0, 2, 1))
     low = gfy.Pairwise.Input(u, A)
-    np.testing.assert_allclose(gfy.Pairwise().value(low, p), gfy.LinearQuadratic().value(dense, p), rtol=1e-12)
+    np.testing.assert_allclose(
+        gfy.Pairwise().value(low, p), gfy.LinearQuadratic().value(dense, p), rtol=1e-12
+    )
     np.testing.assert_allclose(gfy.Pairwise().curvature(low).dense(), dense.U, rtol=1e-12)
-    np.testing.assert_allclose(gfy.Pairwise().curvature(low).diagonal(), np.diagonal(dense.U, 0, 1, 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        gfy.Pairwise().curvature(low).diagonal(), np.diagonal(dense.U, 0, 1, 2), rtol=1e-12
+    )
     for curvature in (gfy.Pairwise().curvature(low), gfy.LinearQuadratic().curvature(dense)):
         assert (curvature.bound() >= np.linalg.norm(dense.U, 2, axis=(1, 2)) - 1e-12).all()
 

@@ -54,14 +54,17 @@ def test_implicit_matches_central_differences_for_every_leaf(
     problem, v, k = build(case, asarray)
     rng = np.random.default_rng(2)
     weight = rng.normal(size=(4, k))
-    grad = pulled(backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, asarray(weight))
+    grad = pulled(
+        backend, lambda w: gfy.argmax(problem, w, gradient=gfy.Implicit(), stop=TIGHT), v, asarray(weight)
+    )
     direction = tree_map(lambda leaf: asarray(rng.normal(size=tuple(leaf.shape))), v)
     if hasattr(direction, "U"):  # stays symmetric
         direction = direction._replace(U=(direction.U + direction.U.mT) / 2)
     solve = get_backend(backend).jit(lambda w: gfy.argmax(problem, w, stop=TIGHT))
     step = 1e-5
     ahead, behind = (
-        (weight * tonumpy(solve(tree_map(lambda a, d: a + s * d, v, direction)))).sum() for s in (step, -step)  # noqa: B023
+        (weight * tonumpy(solve(tree_map(lambda a, d: a + s * d, v, direction)))).sum()
+        for s in (step, -step)  # noqa: B023
     )
     expected = (flat(grad, tonumpy) * flat(direction, tonumpy)).sum()
     assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
@@ -78,7 +81,10 @@ def test_linear_solves_agree(
     weight = asarray(np.random.default_rng(2).normal(size=(4, k)))
     p = gfy.argmax(problem, v, stop=TIGHT)
     auto, other = (
-        flat(pulled(backend, lambda w: gfy.Implicit(m, tol=1e-13).correct(problem, w, p, TIGHT), v, weight), tonumpy)  # noqa: B023
+        flat(
+            pulled(backend, lambda w: gfy.Implicit(m, tol=1e-13).correct(problem, w, p, TIGHT), v, weight),
+            tonumpy,
+        )  # noqa: B023
         for m in ("auto", method)
     )
     np.testing.assert_allclose(other, auto, rtol=1e-9, atol=1e-10)
@@ -93,7 +99,8 @@ def test_three_modes_agree_on_the_conjugate(
     solver = solvers.ProjectedGradient()
     found = {
         mode.name: flat(
-            pulled(backend, lambda w: gfy.conjugate(problem, w, solver, mode, stop=TIGHT), v, ones), tonumpy  # noqa: B023
+            pulled(backend, lambda w: gfy.conjugate(problem, w, solver, mode, stop=TIGHT), v, ones),
+            tonumpy,  # noqa: B023
         )
         for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=400))
     }
@@ -111,7 +118,9 @@ def test_unrolled_argmax_and_its_variants(
     solver = solvers.ProjectedGradient()
 
     def grad(mode: Any) -> np.ndarray:
-        return flat(pulled(backend, lambda w: gfy.argmax(problem, w, solver, mode, stop=TIGHT), v, weight), tonumpy)
+        return flat(
+            pulled(backend, lambda w: gfy.argmax(problem, w, solver, mode, stop=TIGHT), v, weight), tonumpy
+        )
 
     exact, plain = grad(gfy.Implicit()), grad(gfy.Unrolled(steps=300))
     scale = np.linalg.norm(exact)
@@ -186,7 +195,9 @@ def test_forward_mode_and_hessian_products_in_jax() -> None:
         np.testing.assert_allclose(ours, (a - b) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
-def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(backend: str, asarray: Make, tonumpy: Make) -> None:
+def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(
+    backend: str, asarray: Make, tonumpy: Make
+) -> None:
     """At the kink of the sparse sigmoid (u = 1 gives p = 1 exactly) the derivative is the inner one, 1/2."""
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
     v = gfy.Pairwise.Input(asarray([[1.0, -1.0, 2.0]]), asarray(np.zeros((1, 3, 1))))
@@ -195,7 +206,9 @@ def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(backend: str,
     np.testing.assert_allclose(tonumpy(grad.u), [[0.5, 0.5, 0.0]], atol=1e-12)
 
 
-def test_ties_in_a_maximum_share_the_gradient_in_both_backends(backend: str, asarray: Make, tonumpy: Make) -> None:
+def test_ties_in_a_maximum_share_the_gradient_in_both_backends(
+    backend: str, asarray: Make, tonumpy: Make
+) -> None:
     problem = gfy.InnerProblem(gfy.Maxout(), gfy.BinaryShannon(), BOX)
     v = gfy.Maxout.Input(asarray([[2.0, 2.0, 0.0]]))
     grad = pulled(backend, lambda w: gfy.conjugate(problem, w), v, asarray([1.0]))
@@ -245,6 +258,9 @@ def test_super_efficiency_of_unrolling(backend: str, asarray: Make, tonumpy: Mak
         for mode, point in (("envelope", lambda w: p), ("unrolled", lambda w: ascend(w, steps))):  # noqa: B023
             grad = tonumpy(ops.vjp(lambda w: problem.value(w, point(w)), v)[1](ones)[0].u)  # noqa: B023
             errors[mode].append(float(np.linalg.norm(grad - reference)))
-    slope = {mode: np.polyfit(np.log(errors["inner"]), np.log(errors[mode]), 1)[0] for mode in ("envelope", "unrolled")}
+    slope = {
+        mode: np.polyfit(np.log(errors["inner"]), np.log(errors[mode]), 1)[0]
+        for mode in ("envelope", "unrolled")
+    }
     assert slope["envelope"] == pytest.approx(1.0, abs=0.15)
     assert slope["unrolled"] == pytest.approx(2.0, abs=0.15)

@@ -48,21 +48,31 @@ def test_class_indices_and_one_hot_rows_are_the_same_target(
     classes = np.array([0, 3, 2, 2, 1])
     loss = fy(gfy.Shannon(), gfy.Simplex())
     by_index = tonumpy(loss(asarray(scores), asarray(classes)))
-    np.testing.assert_allclose(by_index, tonumpy(loss(asarray(scores), asarray(np.eye(K)[classes]))), rtol=1e-12)
-    np.testing.assert_allclose(by_index, tonumpy(loss(asarray(scores), asarray(np.eye(K, dtype=int)[classes]))))
+    np.testing.assert_allclose(
+        by_index, tonumpy(loss(asarray(scores), asarray(np.eye(K)[classes]))), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        by_index, tonumpy(loss(asarray(scores), asarray(np.eye(K, dtype=int)[classes])))
+    )
     expected = log_loss(classes, softmax(scores, axis=-1), labels=range(K))
     assert by_index.mean() == pytest.approx(expected, rel=1e-10)
-    np.testing.assert_allclose(by_index, logsumexp(scores, axis=-1) - scores[np.arange(B), classes], rtol=1e-12)
+    np.testing.assert_allclose(
+        by_index, logsumexp(scores, axis=-1) - scores[np.arange(B), classes], rtol=1e-12
+    )
 
 
-def test_binary_logistic_loss(scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator) -> None:
+def test_binary_logistic_loss(
+    scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator
+) -> None:
     y = rng.integers(0, 2, size=(B, K))
     loss = fy(gfy.BinaryShannon(), BOX)(asarray(scores), asarray(y))
     expected = (np.logaddexp(0, scores) - y * scores).sum(-1)
     np.testing.assert_allclose(tonumpy(loss), expected, rtol=1e-12)
 
 
-def test_binary_sparsemax_loss(scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator) -> None:
+def test_binary_sparsemax_loss(
+    scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator
+) -> None:
     """Per coordinate, with s = v for y = 1 and -v for y = 0: 0 past 1, -s below -1, (1 - s)^2 / 4 between."""
     y = rng.integers(0, 2, size=(B, K))
     s = np.where(y == 1, scores, -scores)
@@ -76,11 +86,16 @@ def test_sparsemax_and_entmax_losses_of_the_entmax_package(scores: np.ndarray) -
     entmax = pytest.importorskip("entmax")
     v = torch.tensor(scores)
     classes = torch.tensor([0, 3, 2, 2, 1])
-    peers = {"sparsemax": (gfy.Gini(), entmax.sparsemax_loss), "entmax15": (gfy.Tsallis(1.5), entmax.entmax15_loss)}
+    peers = {
+        "sparsemax": (gfy.Gini(), entmax.sparsemax_loss),
+        "entmax15": (gfy.Tsallis(1.5), entmax.entmax15_loss),
+    }
     for regularizer, peer in peers.values():
         ours = fy(regularizer, gfy.Simplex())(v, classes)
         np.testing.assert_allclose(ours.numpy(), peer(v, classes).numpy(), atol=1e-9)
-    np.testing.assert_allclose(gfy.Tsallis(1.5).argmax(v, gfy.Simplex()).numpy(), entmax.entmax15(v).numpy(), atol=1e-9)
+    np.testing.assert_allclose(
+        gfy.Tsallis(1.5).argmax(v, gfy.Simplex()).numpy(), entmax.entmax15(v).numpy(), atol=1e-9
+    )
 
 
 def test_losses_of_optax(scores: np.ndarray) -> None:
@@ -95,11 +110,15 @@ def test_losses_of_optax(scores: np.ndarray) -> None:
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-10)
 
 
-def test_gibbs_distribution_of_a_probabilistic_network(scores: np.ndarray, asarray: Make, tonumpy: Make) -> None:
+def test_gibbs_distribution_of_a_probabilistic_network(
+    scores: np.ndarray, asarray: Make, tonumpy: Make
+) -> None:
     """Table 1: with Shannon on the simplex, p* is exp(E) normalised and the loss the negative log-likelihood."""
     problem = gfy.InnerProblem(gfy.Probabilistic(lambda v: v * v - 1), gfy.Shannon(), gfy.Simplex())
     energies = scores**2 - 1
-    np.testing.assert_allclose(tonumpy(gfy.argmax(problem, asarray(scores))), softmax(energies, axis=-1), atol=1e-12)
+    np.testing.assert_allclose(
+        tonumpy(gfy.argmax(problem, asarray(scores))), softmax(energies, axis=-1), atol=1e-12
+    )
     loss = tonumpy(gfy.FenchelYoungLoss(problem)(asarray(scores), asarray(np.array([1, 1, 0, 2, 3]))))
     expected = logsumexp(energies, -1) - energies[np.arange(B), [1, 1, 0, 2, 3]]
     np.testing.assert_allclose(loss, expected, rtol=1e-10, atol=1e-12)
@@ -116,20 +135,28 @@ def test_perceptron_and_hinge_losses_of_classes(scores: np.ndarray, asarray: Mak
     np.testing.assert_allclose(margin, (scores + cost).max(-1) - own, atol=1e-12)
 
 
-def test_margin_loss_of_labels(scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator) -> None:
+def test_margin_loss_of_labels(
+    scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator
+) -> None:
     """On the cube with the Hamming cost: a hinge for each label; U given, so the linear term goes through Shifted."""
     y, U = rng.integers(0, 2, size=(B, K)), rng.normal(size=(K, K))
     expected = np.maximum(0, 1 + np.where(y == 1, -1, 1) * (scores @ U)).sum(-1)
     for energy, v in ((gfy.Bilinear(), scores @ U), (gfy.Bilinear(U), scores)):
         problem = gfy.InnerProblem(energy, gfy.BinaryGini(), BOX)
-        np.testing.assert_allclose(tonumpy(gfy.MarginLoss(problem)(asarray(v), asarray(y))), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            tonumpy(gfy.MarginLoss(problem)(asarray(v), asarray(y))), expected, atol=1e-12
+        )
 
 
-def test_energy_and_argmax_losses(scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator) -> None:
+def test_energy_and_argmax_losses(
+    scores: np.ndarray, asarray: Make, tonumpy: Make, rng: np.random.Generator
+) -> None:
     y = rng.integers(0, 2, size=(B, K)).astype(float)
     problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryShannon(), BOX)
     v = asarray(scores)
-    np.testing.assert_allclose(tonumpy(gfy.EnergyLoss(problem)(v, asarray(y))), -(scores * y).sum(-1), rtol=1e-12)
+    np.testing.assert_allclose(
+        tonumpy(gfy.EnergyLoss(problem)(v, asarray(y))), -(scores * y).sum(-1), rtol=1e-12
+    )
     p = 1 / (1 + np.exp(-scores))
     squared = tonumpy(gfy.ArgmaxLoss("squared", problem)(v, asarray(y)))
     np.testing.assert_allclose(squared, 0.5 * ((p - y) ** 2).sum(-1), rtol=1e-10)

@@ -101,7 +101,9 @@ def test_gradient_is_a_difference_of_energy_gradients(
 def test_smaller_set_smaller_loss(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
     """The simplex is inside the unit box."""
     large = gfy.FenchelYoungLoss(gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX), stop=TIGHT)
-    small = gfy.FenchelYoungLoss(gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Simplex()), stop=TIGHT)
+    small = gfy.FenchelYoungLoss(
+        gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Simplex()), stop=TIGHT
+    )
 
     @given(SEEDS)
     def check(seed: int) -> None:
@@ -135,7 +137,9 @@ def test_loss_is_convex_where_the_energy_is_linear_in_v(
 
 
 @pytest.mark.parametrize("name", ["5-Rectifier", "6-Maxout", "7-LogSumExp"])
-def test_difference_of_convex_functions(name: str, asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
+def test_difference_of_convex_functions(
+    name: str, asarray: Callable[..., Any], tonumpy: Callable[..., Any]
+) -> None:
     """Both parts, Omega^Phi and Phi(., y), are convex in v; the loss need not be."""
     index = energy_names().index(name)
     energy, _, k = energy_inputs(np.random.default_rng(0))[index]
@@ -156,7 +160,9 @@ def test_difference_of_convex_functions(name: str, asarray: Callable[..., Any], 
     check()
 
 
-def test_perceptron_is_the_loss_of_the_indicator(asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
+def test_perceptron_is_the_loss_of_the_indicator(
+    asarray: Callable[..., Any], tonumpy: Callable[..., Any]
+) -> None:
     """Omega = 0: max over the cube of a concave quadratic, minus the energy of the target."""
     problem = PROBLEMS[0]
     v, _ = draw(2, asarray, problem)

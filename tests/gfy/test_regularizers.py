@@ -47,10 +47,14 @@ def test_backends_agree_with_numpy(
     rng: np.random.Generator,
 ) -> None:
     theta = rng.normal(size=(3, K)) * 1.5
-    staged = get_backend(backend).jit(lambda t: (regularizer.argmax(t, domain), regularizer.conjugate(t, domain)))
+    staged = get_backend(backend).jit(
+        lambda t: (regularizer.argmax(t, domain), regularizer.conjugate(t, domain))
+    )
     p, conjugate = staged(asarray(theta))
     np.testing.assert_allclose(tonumpy(p), regularizer.argmax(theta, domain), atol=1e-12)
-    np.testing.assert_allclose(tonumpy(conjugate), regularizer.conjugate(theta, domain), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        tonumpy(conjugate), regularizer.conjugate(theta, domain), rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("regularizer", "domain"), PAIRS, ids=pair_id)
@@ -106,7 +110,9 @@ def test_constants_of_the_paper() -> None:
 def test_gini_is_convex_and_gives_the_sparse_sigmoid() -> None:
     """The paper's printed sign would make it concave."""
     theta = np.array([-3.0, -0.4, 0.0, 0.6, 2.0])
-    np.testing.assert_allclose(gfy.BinaryGini().argmax(theta, gfy.Box(0.0, 1.0)), np.clip((theta + 1) / 2, 0, 1))
+    np.testing.assert_allclose(
+        gfy.BinaryGini().argmax(theta, gfy.Box(0.0, 1.0)), np.clip((theta + 1) / 2, 0, 1)
+    )
     p = np.array([0.2, 0.9])
     assert gfy.Gini().value(p) + gfy.Gini().value(1 - p) == pytest.approx(gfy.BinaryGini().value(p))
     assert gfy.Gini().value(p) == pytest.approx(0.5 * (p * (p - 1)).sum())
@@ -127,7 +133,9 @@ def test_boundary_is_exact(
     expected = {"SquaredNorm": 0.35}.get(regularizer.name, 0.0)
     assert value == pytest.approx(expected, abs=1e-6)
     out, pullback = get_backend(backend).vjp(regularizer.value, vertex)
-    assert np.isfinite(tonumpy(pullback(asarray(np.ones(1), dtype))[0])).all()  # autodiff gives no NaN at a vertex
+    assert np.isfinite(
+        tonumpy(pullback(asarray(np.ones(1), dtype))[0])
+    ).all()  # autodiff gives no NaN at a vertex
     slope = tonumpy(regularizer.grad(vertex))
     assert not np.isnan(slope).any()
     if regularizer.name == "Shannon":
@@ -135,9 +143,11 @@ def test_boundary_is_exact(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
-@pytest.mark.parametrize(("regularizer", "domain"), [
-    (r, d) for r in regularizers() for d in (gfy.Box(0.0, 1.0), gfy.Simplex(), gfy.CappedSimplex(2))
-], ids=pair_id)
+@pytest.mark.parametrize(
+    ("regularizer", "domain"),
+    [(r, d) for r in regularizers() for d in (gfy.Box(0.0, 1.0), gfy.Simplex(), gfy.CappedSimplex(2))],
+    ids=pair_id,
+)
 def test_large_scores_overflow_nowhere(
     regularizer: gfy.Regularizer,
     domain: gfy.ConvexSet,
@@ -147,7 +157,9 @@ def test_large_scores_overflow_nowhere(
     tonumpy: Callable[..., Any],
 ) -> None:
     theta = np.array([[1e4, -1e4, 3.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0, 0.0], [-1e4, -1e4, -1e4, -1e4, -9e3]])
-    staged = get_backend(backend).jit(lambda t: (regularizer.argmax(t, domain), regularizer.conjugate(t, domain)))
+    staged = get_backend(backend).jit(
+        lambda t: (regularizer.argmax(t, domain), regularizer.conjugate(t, domain))
+    )
     p, conjugate = (tonumpy(x).astype(np.float64) for x in staged(asarray(theta, dtype)))
     assert np.isfinite(p).all()
     assert np.isfinite(conjugate).all()

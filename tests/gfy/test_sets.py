@@ -46,7 +46,9 @@ def test_oracle_beats_every_point_and_lies_inside(
 
 
 @pytest.mark.parametrize("domain", ALL, ids=lambda d: d.name)
-def test_center_is_a_member(domain: gfy.ConvexSet, asarray: Callable[..., Any], tonumpy: Callable[..., Any]) -> None:
+def test_center_is_a_member(
+    domain: gfy.ConvexSet, asarray: Callable[..., Any], tonumpy: Callable[..., Any]
+) -> None:
     center = domain.center(asarray(np.zeros((2, dim(domain)))))
     assert tuple(center.shape) == (2, dim(domain))
     assert bool(tonumpy(domain.contains(center, 1e-9)).all())
@@ -57,7 +59,9 @@ def test_center_is_a_member(domain: gfy.ConvexSet, asarray: Callable[..., Any], 
     [gfy.Box(0.0, 1.0), gfy.Box(-1.0, 2.5), gfy.Simplex(), gfy.CappedSimplex(2), gfy.Birkhoff()],
     ids=lambda d: d.name,
 )
-def test_vertices_span_the_diameter_and_answer_the_oracle(domain: gfy.ConvexSet, rng: np.random.Generator) -> None:
+def test_vertices_span_the_diameter_and_answer_the_oracle(
+    domain: gfy.ConvexSet, rng: np.random.Generator
+) -> None:
     k = 4
     vertices = domain.vertices(k)
     assert domain.violation(vertices).max() == 0

@@ -48,7 +48,9 @@ def pair_id(value: Any) -> str:
     return value.name if hasattr(value, "name") else str(value)
 
 
-def energy_inputs(rng: np.random.Generator, batch: int = 4, k: int = K) -> list[tuple[gfy.Energy, dict[str, Any], int]]:
+def energy_inputs(
+    rng: np.random.Generator, batch: int = 4, k: int = K
+) -> list[tuple[gfy.Energy, dict[str, Any], int]]:
     """(energy, leaves as NumPy arrays, size of p): per-example leaves and shared ones, no two axes of one size."""
     n = rng.normal
     d, m, h, g = 5, 3, 7, 8
