@@ -72,6 +72,7 @@ def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
         sizes = sorted(data["trajectories"].unique())
         ax.set_xscale("log")
         ax.set_xticks(sizes, [str(int(s)) for s in sizes])
+        ax.set_xlim(min(sizes) / 1.25, max(sizes) * 1.4)
         ax.minorticks_off()
     axes[0].set_ylabel("normalised return")
     base.legend_below(figure, handles)
