@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,7 +48,14 @@ def solver_contender(
 
 def certified(workload: Workload, build: Build, target: float = TARGET) -> Contender:
     """The contender at the loosest tolerance that certifies at the target."""
-    return to_accuracy(build, lambda p: certified_gap(workload, p), target)
+    found = to_accuracy(build, lambda p: certified_gap(workload, p), target)
+    where = f" in {found.backend}" if found.backend else ""
+    print(
+        f"      {found.name}{where}: gap {found.gap:.0e} at tolerance {found.tol:g}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return found
 
 
 def ours(workload: Workload, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:

@@ -155,7 +155,7 @@ def _simplex(family: str, solvers: tuple[str, ...]) -> Bar:
         rules = Race(
             solvers, SIMPLEX_PEERS if family == "simplex-gini" else SIMPLEX_PEERS[:1], 5.0, examples=2
         )
-        sizes = (8,) if scale.tiny else (64, 256, 1024)
+        sizes = (8,) if scale.tiny else (64, 1024)
         return [
             line
             for batch in sizes
