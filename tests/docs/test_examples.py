@@ -16,6 +16,7 @@ NEEDS = {
     "choose_gradient_mode": ["torch"],
     "equinox_pairwise": ["jax", "equinox", "optax"],
     "flax_pairwise": ["jax", "flax", "optax"],
+    "reproduce_table": ["jax", "optax", "sklearn"],
     "torch_pairwise": ["torch"],
 }
 
