@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "docs" / "results"
 FIGURES = ROOT / "docs" / "figures"
+ALT = "How many times faster the best of ours is than the fastest certified peer, a bar for each piece of work"
 MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
 
 
@@ -67,9 +68,8 @@ def speed_table(frame: pd.DataFrame) -> str:
     """Ours against the fastest certified peer, a line for each piece of work."""
     lines = ["| work | best of ours | fastest peer | times faster |", "|---|---|---|---|"]
     for race in races(frame):
-        name = f"{race['problem']}" + (", as met in training" if "trained" in str(race["bar"]) else "")
         shown = [_timing(race[side]) for side in ("ours", "peer")]
-        lines.append(f"| {name} | {shown[0]} | {shown[1]} | {_significant(race['ratio'])} |")
+        lines.append(f"| {_work(race)} | {shown[0]} | {shown[1]} | {_significant(race['ratio'])} |")
     return "\n".join(lines)
 
 
@@ -86,14 +86,18 @@ def bars_table(frame: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def _work(race: dict[str, Any]) -> str:
+    return f"{race['problem']}" + (", as met in training" if "trained" in str(race["bar"]) else "")
+
+
 def _timing(row: Any) -> str:
     where = f" ({row['backend']})" if row["backend"] else ""
     gap = f", gap {row['gap_rel']:.0e}" if row["gap_rel"] == row["gap_rel"] else ""
-    return f"{row['solver']}{where}: {1e3 * row['steady_s']:.3g} ms{gap}"
+    return f"{row['solver']}{where}: {_significant(1e3 * row['steady_s'])} ms{gap}"
 
 
 def _significant(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _where(frame: pd.DataFrame) -> str:
@@ -109,8 +113,9 @@ def headline() -> str:
     frame = rows_of("bars.sqlite")
     if frame is None or not races(frame):
         return f"No rows are kept yet: `{MAKE_BARS}` measures them and `python docs/generate.py` fills this table in."
+    picture = f'<img src="docs/figures/headline.svg" width="640" alt="{ALT}">'
     source = "Rows: [bars.sqlite](docs/results/bars.sqlite); made again by"
-    return f"{speed_table(frame)}\n\n{_where(frame)} {source} `{MAKE_BARS}`."
+    return f"{picture}\n\n{speed_table(frame)}\n\n{_where(frame)} {source} `{MAKE_BARS}`."
 
 
 def results() -> str:
@@ -120,7 +125,8 @@ def results() -> str:
     if frame is None or not races(frame):
         parts.append(f"No rows are kept yet: `{MAKE_BARS}` measures them.")
     else:
-        parts += [speed_table(frame), "", _where(frame), "", "## The bars", "", bars_table(frame)]
+        parts += [f"![{ALT}](figures/headline.svg){{ .figure }}", "", speed_table(frame), "", _where(frame)]
+        parts += ["", "## The bars", "", bars_table(frame)]
         parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
     kept = sorted(path for path in RESULTS.rglob("*") if path.suffix in (".md", ".html") and path.is_file())
     parts += ["", "## What the commands wrote", "", *(f"- [{_title(p)}]({p.relative_to(ROOT / 'docs')})" for p in kept)]
@@ -147,11 +153,36 @@ def draw(folder: Path = FIGURES) -> None:
     """The figures that are computed: SVG for the page, CSV of what it shows."""
     from reports.figures import base, geometry
 
-    for make in (geometry.draw_geometry, geometry.draw_losses):
+    frame = rows_of("bars.sqlite")
+    found = [] if frame is None else races(frame)
+    makers: list[Any] = [geometry.draw_geometry, geometry.draw_losses]
+    for make in [*makers, *([lambda: draw_headline(found)] if found else [])]:
         with base.style():
             drawn = make()
             base.save(drawn, folder)
         (folder / f"{drawn.name}.png").unlink()
+
+
+def draw_headline(found: list[dict[str, Any]]) -> Any:
+    """A bar for each piece of work: how many times faster the best of ours is than the fastest certified peer."""
+    import pandas as pd
+
+    from reports.figures import base
+    from reports.figures.palette import BLUE
+
+    data = pd.DataFrame({"work": [_work(race) for race in found], "times": [race["ratio"] for race in found]})
+    figure, ax = base.new(8.0, 0.8 + 0.42 * len(data))
+    ax.barh(range(len(data)), data["times"] - 1.0, color=BLUE, left=1.0)
+    for place, times in enumerate(data["times"]):
+        ax.text(max(times, 1.0) * 1.08, place, f"{_significant(times)} x", va="center", fontsize=9.5)
+    ax.set_yticks(range(len(data)), data["work"])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlim(min(0.5, data["times"].min() / 2), data["times"].max() * 4)
+    ax.set_xlabel("times faster than the fastest certified peer")
+    ax.axvline(1.0, color=base.INK, lw=1)
+    ax.grid(visible=False, axis="y")
+    return base.Drawn("headline", "Ours against peers", ALT, ALT, figure, data, wide=True)
 
 
 def main() -> int:

@@ -77,6 +77,12 @@ def test_the_headline_is_the_best_of_each_side(
     assert line.endswith("| 25 |")
     assert generate.bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | no |")
     assert "Quick" in generate.headline()
+    assert "Quick" in generate.results()
+    pytest.importorskip("matplotlib")
+    generate.draw(tmp_path / "figures")
+    drawn = pd.read_csv(tmp_path / "figures" / "headline.csv")
+    assert drawn.to_dict("list") == {"work": ["work k=5"], "times": [25.0]}
+    assert "25 x" in (tmp_path / "figures" / "headline.svg").read_text("utf-8")
 
 
 def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
@@ -121,7 +127,9 @@ def test_formulas_become_mathml() -> None:
     page = hooks.on_page_content(r'<p><span class="arithmatex">\(a &lt; b\)</span></p>')
     assert "<math" in page
     assert "arithmatex" not in page
-    assert "&lt;" in page
+    assert re.search(r"<mi>a</mi><mo>(&lt;|&#x0*3C;)</mo><mi>b</mi>", page)
+    norm = hooks.on_page_content(r'<span class="arithmatex">\(\lVert p \rVert^2\)</span>')
+    assert norm.count('stretchy="false"') == 2
 
 
 def test_the_readme_has_the_two_commands() -> None:
