@@ -297,7 +297,7 @@ def test_two_hundred_thousand_rows_in_a_minute(synthetic, tmp_path: Path):
     text = out.read_text("utf-8")
     assert "of 200,000 rows" in text
     assert len(text) < 20e6
-    assert sum(1 for _ in (tmp_path / "out" / "rows.csv").open()) == 200_001
+    assert len(pd.read_csv(tmp_path / "out" / "rows.csv", usecols=["key"])) == 200_000
     assert took < 60, f"{took:.0f} s"
 
 
