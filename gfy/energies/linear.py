@@ -43,6 +43,17 @@ class Mixing(LinearEnergy):
 
     U: Any
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._identity() == other._identity()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        """What tells two of them apart: equal energies share one compiled solve."""
+        matrix = None if self.U is None else (self.U.shape, self.U.tobytes())
+        return type(self).__name__, matrix, getattr(self, "activation", None)
+
     def _mixed(self, activated: Array) -> Array:
         if self.U is None:
             return activated

@@ -29,6 +29,12 @@ class ConvexHull(ConvexSet):
             )
         object.__setattr__(self, "points", points)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConvexHull) and np.array_equal(self.points, other.points)
+
+    def __hash__(self) -> int:
+        return hash((self.points.shape, self.points.tobytes()))
+
     def weights(self, x: Array) -> Array:
         """Weights w [..., n] on the points with w @ points the projection of x; sparse."""
         return _project_weights(self._points(x), x)
