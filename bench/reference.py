@@ -57,9 +57,13 @@ def flat(bench: Bench, tree: Any) -> np.ndarray:
 def reference(bench: Bench) -> Reference | None:
     """The reference gradient for the last input; None where no solver of ours serves the problem.
 
+    None too where the energy has kinks in p: solutions sit on them, where the derivative of Phi in v depends on
+    the sign of a rounding error, and no mode can be held against another.
     It is computed in torch where that is installed, whichever framework is measured: nothing has to be compiled
     for it, and JAX is then held against another implementation.
     """
+    if not bench.problem.energy.smooth:
+        return None
     if bench.backend.name == "jax" and find_spec("torch") is not None:
         try:
             return _reference(_in_double(bench, "torch"))
