@@ -26,7 +26,7 @@ class Verdict:
     changes: list[Change] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     caveats: list[str] = field(default_factory=list)
-    closest: tuple[str, float, str] | None = None  # solver, relative gap and row where nobody certified
+    closest: tuple[str, float, str, str] | None = None  # where nobody certified: solver, gap, row, what lacks
 
     @property
     def winner(self) -> Standing | None:
@@ -64,7 +64,7 @@ def verdicts(
                     changes=what_would_change(order, best, ladder, elsewhere, tol) if order else [],
                     problems=list(dict.fromkeys(best["instance"])),
                     caveats=_caveats(best, order),
-                    closest=None if order else _closest(best),
+                    closest=None if order else _closest(best, tol),
                 )
             )  # fmt: skip
     return out
@@ -74,12 +74,21 @@ def _split(best: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
     return {(str(g), str(f), str(d)): b for (g, f, d), b in best.groupby(["group", "family", "device"])}
 
 
-def _closest(best: pd.DataFrame) -> tuple[str, float, str] | None:
+def _closest(best: pd.DataFrame, tol: float) -> tuple[str, float, str, str] | None:
+    """The row with the smallest gap, and why even that is no answer where the gap itself would do."""
     known = best[best["gap_rel"].notna()]
     if known.empty:
         return None
     row = known.loc[known["gap_rel"].idxmin()]
-    return str(row["solver"]), float(row["gap_rel"]), str(row["id"])
+    lacks = ""
+    if row["gap_rel"] <= tol:
+        if row["status"] != "ok":
+            lacks = f"but its status is {row['status']}"
+        elif not row["time"] > 0:
+            lacks = "but it was not timed"
+        else:
+            lacks = f"but its gradient is off by {row['grad_error']:.0e} (relative)"
+    return str(row["solver"]), float(row["gap_rel"]), str(row["id"]), lacks
 
 
 def _caveats(best: pd.DataFrame, order: list[Standing]) -> list[str]:

@@ -56,6 +56,16 @@ def test_nobody_certified_names_the_closest(synthetic):
     assert verdict.closest[:2] == ("B", 1e-4)
 
 
+def test_a_good_gap_with_a_bad_gradient_is_explained(synthetic):
+    row = synthetic.row(gradient="envelope", backward_s=1.0, grad_error=0.3)
+    verdict = judge([row], need="loss-gradient")
+    assert verdict.winner is None
+    assert verdict.closest[3] == "but its gradient is off by 3e-01 (relative)"
+    untimed = judge([synthetic.row(gradient="envelope", backward_s=None)], need="loss-gradient")
+    assert "not timed" in untimed.closest[3]
+    assert judge([timed(synthetic, 1.0, gap_rel=1e-2)]).closest[3] == ""
+
+
 def test_a_wrong_gradient_does_not_win(synthetic):
     base = {"gradient": "implicit", "backward_median_s": None, "repeats": 1}
     verdict = judge([
