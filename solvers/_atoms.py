@@ -31,28 +31,32 @@ def choose(variant: str, state: Any, vertex: Array, gap: Array) -> Move:
     slot, room = _slot(xp, weights, atoms, vertex)
     share = (worst * weights).sum(-1)
     bad = (worst[..., None] * atoms).sum(-2)
-    enters = room
     one = xp.ones_like(gap)
-    if variant == "classic":
-        # a full set can still mix what it holds: p itself then becomes an atom
-        return Move(vertex - state.p, one, weights, slot, slot, enters | ~room)
-    if variant == "away":
-        back = (state.g * (state.p - bad)).sum(-1)
-        away = (back > gap) & (share < 1)
-        longest = xp.where(away, share / xp.where(away, 1 - share, one), one)
-        d = xp.where(away[..., None], state.p - bad, vertex - state.p)
-        source = xp.where(away[..., None], worst - weights, weights)
-        return Move(d, longest, source, xp.where(away[..., None], 0 * slot, slot), slot, ~away)
-    if variant == "pairwise":
-        return Move(vertex - bad, share, worst, slot, slot, gap > -1e300)
     best = _hot(xp, xp.where(held, scores, -far))
     good = (best[..., None] * atoms).sum(-2)
     local = (state.g * (good - bad)).sum(-1)
-    inside = (local >= gap) | ~room
-    d = xp.where(inside[..., None], good - bad, vertex - state.p)
-    source = xp.where(inside[..., None], worst, weights)
-    target = xp.where(inside[..., None], best, slot)
-    return Move(d, xp.where(inside, share, one), source, target, slot, ~inside)
+    forward = Move(vertex - state.p, one, weights, slot, slot, room)
+    inside = Move(good - bad, share, worst, best, slot, room & False)  # among the atoms that are held
+    if variant == "classic":
+        return _either(xp, room, forward, inside)
+    if variant == "blended":
+        return _either(xp, (local >= gap) | ~room, inside, forward)
+    if variant == "pairwise":
+        return _either(xp, room, Move(vertex - bad, share, worst, slot, slot, room), inside)
+    back = (state.g * (state.p - bad)).sum(-1)
+    away = (back > gap) & (share < 1)
+    longest = share / xp.where(away, 1 - share, one)
+    leave = Move(state.p - bad, longest, worst - weights, 0 * slot, slot, room & False)
+    return _either(xp, away, leave, _either(xp, room, forward, inside))
+
+
+def _either(xp: Any, which: Array, a: Move, b: Move) -> Move:
+    """a where `which`, b elsewhere."""
+
+    def pick(x: Array, y: Array) -> Array:
+        return xp.where(which[..., None], x, y) if x.ndim > which.ndim else xp.where(which, x, y)
+
+    return Move(*(pick(x, y) for x, y in zip(a, b, strict=True)))
 
 
 def apply(move: Move, state: Any, vertex: Array, size: Array) -> tuple[Array, Array]:

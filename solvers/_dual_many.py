@@ -13,11 +13,11 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
-from gfy.math import dot, matvec, solve, transpose
+from gfy.math import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.sets import BandSet
-from solvers._newton_system import slope_at
+from solvers._newton_system import positive_solve, slope_at
 
 _HALVINGS = 40
 
@@ -35,8 +35,9 @@ class State(NamedTuple):
 
 def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
     u, A = _parts(problem, v)
+    # interactions push A^T p towards 0: a better start than the middle of C
     start = problem.initial_point(v, p0)
-    t = matvec(transpose(A), start)
+    t = matvec(transpose(A), start) * (0.0 if p0 is None else 1.0)
     p, F, D = _at(problem, u, A, t)
     return State(p, t, F, D, *_error(t, F))
 
@@ -46,7 +47,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     xp = backend.xp
     u, A = _parts(problem, v)
     system = _hessian(problem, u, A, state)
-    direction = -solve(system, state.F)
+    direction = -positive_solve(system, state.F)
     descent = dot(state.F, direction)
     eps = backend.eps(state.p)
 

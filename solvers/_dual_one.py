@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gfy.backend import backend_of
-from gfy.math import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
+from gfy.regularizers import Quadratic
 from solvers._response import respond
 
 
@@ -27,51 +27,85 @@ class State(NamedTuple):
     noise: Array
 
 
-def parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
-    """u [..., k] and a [..., k] of Phi = <u, p> - <a, p>^2 / 2."""
-    inner = v.v if hasattr(v, "c") else v
-    u = inner.u + v.c if hasattr(v, "c") else inner.u
-    return u, inner.A[..., 0]
+class Parts(NamedTuple):
+    """u and a [..., k] of Phi = <u, p> - <a, p>^2 / 2; where `gain` is not None, of p = clip(u - a t) instead."""
+
+    u: Array
+    a: Array
+    squares: Array | None = None
+    gain: float | None = None
 
 
-def start(problem: InnerProblem, u: Array, a: Array, p0: Array | None) -> State:
-    backend = backend_of(u)
-    xp = backend.xp
-    t = dot(a, u) * 0 if p0 is None else dot(a, p0)
+def parts(problem: InnerProblem, v: Input) -> Parts:
+    base = v.v if hasattr(v, "c") else v
+    u, a = base.u + v.c if hasattr(v, "c") else base.u, base.A[..., 0]
+    omega = problem.regularizer
+    if backend_of(u).name == "torch" and isinstance(omega, Quadratic):
+        # scaled once, a step is six kernels; JAX fuses the scaling into the pass it makes anyway
+        scaled = a / omega.curvature
+        return Parts((u + omega.tilt) / omega.curvature, scaled, scaled * scaled, omega.curvature)
+    return Parts(u, a)
+
+
+def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
+    """<a, p(t)> and minus its derivative in t, [...]."""
+    u, a, squares, gain = given
+    if gain is None:
+        p, slope = respond(problem, u - a * t[..., None])
+        return inner(a, p), inner(a * a, slope)
+    p, free = _clipped(problem, given, t)
+    return gain * inner(a, p), gain * inner(squares, free.to(p.dtype))
+
+
+def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
+    """p(t), [..., k]."""
+    if given.gain is None:
+        return respond(problem, given.u - given.a * t[..., None])[0]
+    return _clipped(problem, given, t)[0]
+
+
+def _clipped(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
+    import torch
+
+    x = torch.addcmul(given.u, given.a, t[..., None], value=-1)
+    low, high = problem.domain.bounds(x)  # type: ignore[attr-defined]
+    p = torch.clamp(x, low, high)
+    return p, p == x
+
+
+def start(problem: InnerProblem, given: Parts, p0: Array | None) -> State:
+    xp = backend_of(given.u).xp
+    t = inner(given.a, given.u) * 0 if p0 is None else inner(given.a, p0) * (given.gain or 1.0)
     wide = xp.where(xp.isfinite(t), xp.full_like(t, float("inf")), t)
     big = xp.where(xp.isfinite(t), xp.full_like(t, 1e30), t)
     return State(t, -wide, wide, wide, big, 0 * t)
 
 
-def step(problem: InnerProblem, u: Array, a: Array, state: State) -> State:
-    backend = backend_of(u)
+def step(problem: InnerProblem, given: Parts, state: State) -> State:
+    backend = backend_of(state.t)
     xp = backend.xp
     t = state.t
-    p, slope = respond(problem, u - a * t[..., None])
-    F = t - inner(a, p)
-    weight = 1 + inner(a * a, slope)
+    value, slope = evaluate(problem, given, t)
+    F = t - value
+    size, below = xp.abs(F), F < 0
     # 2: where the slope is 1 Newton's step is t - F itself, and must not count as the end of the bracket
-    left = xp.maximum(state.low, xp.where(F < 0, t, t - 2 * F))
-    right = xp.minimum(state.high, xp.where(F > 0, t, t - 2 * F))
-    proposal = t - F / weight
-    middle = left + (right - left) / 2
-    inside = (proposal > left) & (proposal < right)
-    # a Newton step that leaves the bracket as wide as half of what it was is followed by a bisection
-    slow = (right - left) > 0.5 * state.width
-    onto_end = (F == 0) | (right <= left)
-    following = xp.where(
-        onto_end, t, xp.where(inside & ~(slow & (state.error <= 2 * xp.abs(F))), proposal, middle)
-    )
-    noise = 4 * backend.eps(t) * (xp.abs(t) + xp.abs(F - t))
-    return State(following, left, right, right - left, xp.abs(F), noise)
-
-
-def primal(problem: InnerProblem, u: Array, a: Array, state: State) -> Array:
-    """p [..., k] at the next t: the last Newton step costs nothing more."""
-    return respond(problem, u - a * state.t[..., None])[0]
+    end = t - 2 * F
+    left = xp.maximum(state.low, xp.where(below, t, end))
+    right = xp.minimum(state.high, xp.where(below, end, t))
+    width = right - left
+    proposal = t - F / (1 + slope)
+    # a Newton step after which neither the bracket nor |F| is half of what it was is followed by a bisection
+    slow = (width > 0.5 * state.width) & (state.error <= 2 * size)
+    inside = (proposal > left) & (proposal < right) & ~slow
+    following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone
+    return State(following, left, right, width, size, 8 * backend.eps(t) * xp.abs(value))
 
 
 def inner(a: Array, b: Array) -> Array:
     """<a, b> over the last axis: a product of matrices in torch (one kernel), fused with what makes b in JAX."""
     backend = backend_of(b)
-    return backend.xp.vecdot(a, b) if backend.name == "torch" else (a * b).sum(-1)
+    if backend.name != "torch":
+        return (a * b).sum(-1)
+    import torch
+
+    return torch.linalg.vecdot(a, b)

@@ -52,11 +52,13 @@ def iterate(
     state: Any,
     stop: Stop,
     split: Callable[[Any, Array], Any] | None = None,
+    hold: bool = True,
 ) -> Run:
     """Repeat step(v, state) on a NamedTuple that has the field `error` [...]; leaves without batch axes are counters.
 
     A field `noise` [...] is the error below which rounding hides progress: reaching it ends an example's run.
-    `split(v, index)` gives the inputs of some examples: once few are left, only those go on.
+    `split(v, index)` gives the inputs of some examples: once few are left, only those go on. `hold=False` lets
+    finished examples take part in further steps, for a method whose steps at a solution stay there.
     """
     xp = backend.xp
 
@@ -65,7 +67,7 @@ def iterate(
         sound = xp.isfinite(new.error)
         if hasattr(new, "p"):
             sound = sound & xp.all(xp.isfinite(new.p), axis=-1)
-        kept = freeze(xp, now.active & sound, new, now.state)
+        kept = freeze(xp, now.active & sound, new, now.state) if hold else new
         steps = now.steps + xp.astype(now.active, now.steps.dtype)
         return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1)
 
@@ -143,5 +145,13 @@ def solution(problem: InnerProblem, final: Run, stop: Stop, p: Array | None = No
     p = state.p if p is None else p
     xp = backend_of(p).xp
     sound = xp.all(xp.isfinite(p), axis=-1)
-    p = xp.where(sound[..., None], p, problem.domain.center(p))
+    p = xp.where(sound[..., None], p, _somewhere(problem, p))
     return Solution(p, state.error, final.steps, finished(state, stop) & sound)
+
+
+def _somewhere(problem: InnerProblem, like: Array) -> Array:
+    """A point of C, shaped as `like`; a set may have a linear oracle and nothing else."""
+    try:
+        return problem.domain.center(like)
+    except NotImplementedError:
+        return problem.domain.linear_oracle(backend_of(like).xp.zeros_like(like))

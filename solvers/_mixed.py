@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gfy.backend import backend_of, tree_map
+from gfy.backend import backend_of, leaves, tree_map
 from gfy.energies import LinearQuadratic
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
@@ -28,18 +28,21 @@ def worthwhile(problem: InnerProblem, v: Input) -> bool:
     return "float64" in str(v.U.dtype) and int(np.prod(v.U.shape)) >= _LARGE
 
 
-def mixed(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """The solver's own steps in float32 and, from where they end, in float64."""
+def mixed(
+    solver: SteppableSolver,
+    problem: InnerProblem,
+    v: Input,
+    p0: Array | None,
+    stop: Stop,
+    rough: float = _ROUGH,
+) -> Solution:
+    """The solver's own steps in float32 down to `rough` and, from where they end, in float64."""
     check(solver, problem)
     backend = backend_of(v)
     xp = backend.xp
     v, p0 = backend.stop_gradient((v, p0))
     small: Any = tree_map(lambda x: xp.astype(x, xp.float32), (v, p0))
-    rough = run(solver, problem, small[0], small[1], Stop(max(stop.tol, _ROUGH), stop.max_steps))
-    start = xp.astype(rough.p, _dtype(v))
+    first = run(solver, problem, small[0], small[1], Stop(max(stop.tol, rough), stop.max_steps))
+    start = xp.astype(first.p, next(leaves(v)).dtype)
     fine = run(solver, problem, v, start, stop)
-    return Solution(fine.p, fine.error, rough.steps + fine.steps, fine.converged)
-
-
-def _dtype(v: Input) -> Any:
-    return v.U.dtype
+    return Solution(fine.p, fine.error, first.steps + fine.steps, fine.converged)

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import Backend, backend_of
-from gfy.math import dot, matvec
+from gfy.math import dot, matvec, solve
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers import BinaryShannon, Quadratic, Shannon
 from gfy.sets import BandSet
+
+_UNROLLED = 8
 
 
 def slope_at(problem: InnerProblem, p: Array) -> Array:
@@ -48,6 +50,25 @@ def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
         share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
         moved = free - share[..., None] * tilt
     return r + matvec(U, moved)
+
+
+def positive_solve(matrix: Array, rhs: Array) -> Array:
+    """Small symmetric positive definite systems [..., m, m] y = [..., m].
+
+    JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
+    """
+    backend = backend_of(matrix)
+    m = matrix.shape[-1]
+    if backend.name != "jax" or m > _UNROLLED:
+        return solve(matrix, rhs)
+    xp = backend.xp
+    others = 1 - xp.eye(m, dtype=matrix.dtype)
+    table = xp.concat([matrix + 0 * rhs[..., None], rhs[..., None]], axis=-1)
+    for i in range(m):
+        row = table[..., i, :] / table[..., i, i][..., None]
+        table = table - (table[..., i] * others[i])[..., None] * row[..., None, :]
+        table = table.at[..., i, :].set(row)
+    return table[..., -1]
 
 
 def cholesky_solve(backend: Backend, matrix: Array, rhs: Array) -> Array:

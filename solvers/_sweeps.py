@@ -177,7 +177,7 @@ def _at(bound: Any, j: Array) -> Any:
 
 
 def _window(backend: Backend, x: Array, begin: Array, size: int, axis: int) -> Array:
-    """x[begin : begin + size] along an axis counted from the end: a slice, where an index array would copy one by one."""
+    """x[begin : begin + size] along an axis counted from the end: a slice, not an index array."""
     if backend.name == "jax":
         from jax import lax
 

@@ -53,15 +53,19 @@ class DualNewton:
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
         check(self, problem)
-        if _kinked(problem) or not _scalar(problem, v):
+        if _kinked(problem):
+            return run(self, problem, v, p0, stop)
+        curvature = problem.energy.curvature(v)
+        assert isinstance(curvature, LowRank)
+        if not _scalar(problem, curvature):
             return run(self, problem, v, p0, stop)
         # p need not be carried through the loop: t and its bracket say everything
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
-        u, a = _dual_one.parts(problem, v)
-        step = lambda ua, s: _dual_one.step(problem, *ua, s)  # noqa: E731
-        final = iterate(backend, step, (u, a), _dual_one.start(problem, u, a, p0), stop)
-        return solution(problem, final, stop, _dual_one.primal(problem, u, a, final.state))
+        given = _dual_one.parts(problem, v)
+        step = lambda _, s: _dual_one.step(problem, given, s)  # noqa: E731
+        final = iterate(backend, step, None, _dual_one.start(problem, given, p0), stop, hold=False)
+        return solution(problem, final, stop, _dual_one.primal(problem, given, final.state.t))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):
@@ -83,9 +87,7 @@ def _kinked(problem: InnerProblem) -> bool:
     return isinstance(energy, ConcaveSpen) and energy.activation == "relu"
 
 
-def _scalar(problem: InnerProblem, v: Input) -> bool:
+def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:
     """One unknown an example: rank 1 and no constraint on sum p."""
-    curvature = problem.energy.curvature(v)
-    assert isinstance(curvature, LowRank)
     domain = problem.domain
     return curvature.A.shape[-1] == 1 and isinstance(domain, BandSet) and domain.total is None

@@ -43,8 +43,8 @@ class FrankWolfe:
 
     variant "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
     "blended" (pairwise among the held atoms while they promise more than the oracle). The step length is exact
-    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default k + 1, by
-    Caratheodory enough for any p). Where Omega is an entropy the oracle is p_Omega (conditional gradients that
+    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default
+    2 k + 2; by Caratheodory k + 1 are enough for any p), and while all are in use they trade among themselves. Where Omega is an entropy the oracle is p_Omega (conditional gradients that
     keep Omega), and no atoms are held.
     References: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
     """
@@ -70,7 +70,7 @@ class FrankWolfe:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.energy.smooth:
-            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton, or ProjectedGradient"
+            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton"
         if not problem.domain.compact:
             return f"{problem.domain.name} is not bounded: it has no linear oracle"
         if not isinstance(problem.regularizer, Quadratic | Zero):
@@ -103,7 +103,7 @@ class FrankWolfe:
             first = problem.domain.linear_oracle(backend.zeros(shape, like))
             p = first if _plain(problem) else problem.initial_point(v)
         g = problem.grad(v, p) if _plain(problem) else problem.energy.grad_p(v, p)
-        n = 1 if not _plain(problem) else (self.max_atoms or p.shape[-1] + 1)
+        n = 1 if not _plain(problem) else (self.max_atoms or 2 * p.shape[-1] + 2)
         slots = backend.asarray([1.0] + [0.0] * (n - 1), like=p)
         weights = xp.zeros_like(p[..., :1]) + slots
         size = dot(g, g)

@@ -46,9 +46,9 @@ def _minimize(
     from scipy.optimize import minimize
 
     k = problem.energy.dim(v)
-    low, high = (
-        np.broadcast_to(np.asarray(b, dtype=float), (k,)) for b in problem.domain.bounds(np.zeros(k))
-    )  # type: ignore[attr-defined]
+    assert isinstance(problem.domain, BandSet)
+    bounds_of = problem.domain.bounds(np.zeros(k))
+    low, high = (np.broadcast_to(np.asarray(b, dtype=float), (k,)) for b in bounds_of)
     width = high - low
     entropy = not np.isfinite(problem.regularizer.grad(np.clip(np.zeros(1), low[:1], high[:1]))).all()
     inset = 1e-15 * np.where(np.isfinite(width), width, 1.0) if entropy else 0.0  # log(0) has no gradient

@@ -53,9 +53,10 @@ def test_bracket_holds_the_root(rng: np.random.Generator) -> None:
     v = problems.place(problems.pairwise(rng, 50, 4, 1), "torch")
     found = solvers.DualNewton().solve(problem, v, stop=gfy.Stop(1e-13, 100))
     root = (v.A[..., 0] * found.p).sum(-1)
-    state = _dual_one.start(problem, v.u, v.A[..., 0], None)
+    given = _dual_one.parts(problem, v)
+    state = _dual_one.start(problem, given, None)
     for _ in range(6):
-        state = _dual_one.step(problem, v.u, v.A[..., 0], state)
+        state = _dual_one.step(problem, given, state)
         slack = 1e-9 * (1 + root.abs())
         assert bool(torch.all((state.low <= root + slack) & (root <= state.high + slack)))
 
