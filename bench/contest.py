@@ -117,7 +117,8 @@ def to_accuracy(
         if contender.gap <= target:
             return contender
         tried.append(contender)
-        stuck = 0 if contender.gap < best else stuck + 1
+        # Loose tolerances often end at one and the same iterate: that is not yet being stuck.
+        stuck = 0 if contender.gap < best or tol > target else stuck + 1
         best = min(best, contender.gap)
     chosen = next(c for c in tried if c.gap is not None and (c.gap <= 2.0 * best or not np.isfinite(best)))
     chosen.note = f"reached {chosen.gap:.0e} only"
