@@ -43,9 +43,9 @@ class FrankWolfe:
 
     variant "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
     "blended" (pairwise among the held atoms while they promise more than the oracle). The step length is exact
-    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default
-    2 k + 2; by Caratheodory k + 1 are enough for any p), and while all are in use they trade among themselves. Where Omega is an entropy the oracle is p_Omega (conditional gradients that
-    keep Omega), and no atoms are held.
+    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default 2 k + 2; by
+    Caratheodory k + 1 are enough for any p), and while all are in use they trade among themselves. Where Omega
+    is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no atoms are held.
     References: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
     """
 

@@ -63,8 +63,8 @@ def test_implicit_matches_central_differences_for_every_leaf(
     solve = get_backend(backend).jit(lambda w: gfy.argmax(problem, w, stop=TIGHT))
     step = 1e-5
     ahead, behind = (
-        (weight * tonumpy(solve(tree_map(lambda a, d: a + s * d, v, direction)))).sum()
-        for s in (step, -step)  # noqa: B023
+        (weight * tonumpy(solve(tree_map(lambda a, d: a + s * d, v, direction)))).sum()  # noqa: B023
+        for s in (step, -step)
     )
     expected = (flat(grad, tonumpy) * flat(direction, tonumpy)).sum()
     assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
@@ -82,9 +82,9 @@ def test_linear_solves_agree(
     p = gfy.argmax(problem, v, stop=TIGHT)
     auto, other = (
         flat(
-            pulled(backend, lambda w: gfy.Implicit(m, tol=1e-13).correct(problem, w, p, TIGHT), v, weight),
+            pulled(backend, lambda w: gfy.Implicit(m, tol=1e-13).correct(problem, w, p, TIGHT), v, weight),  # noqa: B023
             tonumpy,
-        )  # noqa: B023
+        )
         for m in ("auto", method)
     )
     np.testing.assert_allclose(other, auto, rtol=1e-9, atol=1e-10)
@@ -99,8 +99,8 @@ def test_three_modes_agree_on_the_conjugate(
     solver = solvers.ProjectedGradient()
     found = {
         mode.name: flat(
-            pulled(backend, lambda w: gfy.conjugate(problem, w, solver, mode, stop=TIGHT), v, ones),
-            tonumpy,  # noqa: B023
+            pulled(backend, lambda w: gfy.conjugate(problem, w, solver, mode, stop=TIGHT), v, ones),  # noqa: B023
+            tonumpy,
         )
         for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=400))
     }
