@@ -129,6 +129,7 @@ def test_findings_follow_the_rows(store: Store) -> None:
     assert "90% of the expert on Hopper-v5, Walker2d-v5, Ant-v5 (11 trajectories)? On Hopper-v5." in "".join(
         findings(tuned)
     )
+    assert "Not run yet: Walker2d-v5, Ant-v5." in "".join(findings(tuned))
     alone = frame[frame["model"] == "unary"]
     assert lines(alone) == ["Hopper-v5, 11 trajectories, paper: unary 1400 ± 20 (0.496)"]
 

@@ -24,7 +24,8 @@ def lines(frame: pd.DataFrame) -> list[str]:
             for m in ("unary", "pairwise")
             if row.get(f"{m}_mean") == row.get(f"{m}_mean") and f"{m}_mean" in row
         ]
-        text = f"{row['task']}, {row['trajectories']} trajectories, {row['setting']}: {', '.join(models)}"
+        count = f"{row['trajectories']} {'trajectory' if row['trajectories'] == 1 else 'trajectories'}"
+        text = f"{row['task']}, {count}, {row['setting']}: {', '.join(models)}"
         if isinstance(row.get("better"), str):
             bounds = f"[{row['gap_low']:+.0f}, {row['gap_high']:+.0f}]"
             text += f"; difference {row['gap']:+.0f} {bounds}: {row['better']}"
@@ -74,9 +75,11 @@ def _tuned(frame: pd.DataFrame) -> list[str]:
     if len(scores):
         met = [task for task in WANTED_ON if scores.get(task, 0.0) >= WANTED]
         each = ", ".join(f"{task} {score:.3f}" for task, score in scores.items())
+        absent = [task for task in WANTED_ON if task not in scores]
         said.append(
             f"- Does the tuned pairwise model reach {WANTED:.0%} of the expert on {_names(list(WANTED_ON))} "
             f"({MOST} trajectories)? On {_names(met)}. Normalised scores: {each}."
+            + (f" Not run yet: {_names(absent)}." if absent else "")
         )
     return said
 
