@@ -14,7 +14,8 @@ from collections.abc import Iterable
 BLUE, ORANGE, GREEN, PURPLE = "#2a7fd0", "#d1600a", "#0f9670", "#c05fa0"
 GOLD, CYAN, RED, GREY = "#a97c00", "#1f93b8", "#c8484f", "#78818f"
 VIOLET, OLIVE, BROWN, SLATE = "#7d6bd6", "#7a8c1e", "#a0694a", "#64849e"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD, CYAN, RED, VIOLET, OLIVE, BROWN, SLATE, GREY)
+PINK = "#e0459b"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD, CYAN, RED, VIOLET, OLIVE, BROWN, SLATE, GREY, PINK)
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "p", "h", "*", "d")
 
 KNOWN: dict[str, tuple[str, str]] = {
@@ -30,7 +31,7 @@ KNOWN: dict[str, tuple[str, str]] = {
     "jaxoptboxcdqp": (BROWN, "<"),
     "jaxoptprojectedgradient": (OLIVE, ">"),
     "jaxoptboxosqp": (SLATE, "p"),
-    "scipylbfgsb": (RED, "d"),
+    "scipylbfgsb": (PINK, "d"),
 }
 DASHES = {"jax": "-", "torch": (0, (4, 1.5)), "numpy": (0, (1, 1.2)), "scipy": (0, (1, 1.2))}
 

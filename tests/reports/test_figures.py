@@ -162,6 +162,12 @@ def test_solvers_that_look_alike_to_the_colour_blind_have_other_markers(kind: st
         assert apart > 0.12 or a[1] != b[1]
 
 
+def test_every_known_solver_has_a_colour_and_a_marker_of_its_own():
+    colours, markers = zip(*KNOWN.values(), strict=True)
+    assert len(set(colours)) == len(set(markers)) == len(KNOWN)
+    assert set(colours) <= set(COLOURS)
+
+
 def test_every_solver_looks_like_no_other():
     names = [
         *("DualNewton", "FrankWolfe(variant=away)", "FrankWolfe(variant=classic)"),
