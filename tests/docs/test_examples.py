@@ -21,7 +21,12 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(NEEDS))
+SLOW = {"reproduce_table"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sorted(NEEDS)]
+)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     for library in NEEDS[name]:
         pytest.importorskip(library)
