@@ -24,6 +24,7 @@ def train(
     penalty: Annotated[float, typer.Option(help="lambda of lambda / 2 |theta|^2.")] = 0.0316,
     gain: Annotated[float, typer.Option(help="Scale of the interaction's first draw.")] = 1.0,
     epochs: Annotated[int, typer.Option(min=1)] = 100,
+    decay: Annotated[bool, typer.Option("--decay", help="Let the rate fall linearly to zero.")] = False,
     batch: Annotated[int, typer.Option(min=1, help="Examples a step.")] = 32,
     seed: Annotated[int, typer.Option()] = 0,
     tol: Annotated[float, typer.Option(help="Tolerance of the inner solve.")] = 1e-4,
@@ -51,7 +52,7 @@ def train(
 
     def recipe(features: int, labels: int) -> Recipe:
         model = Model(energy, features, labels, rank, regularizer)
-        return Recipe(model, loss, gradient, solver, epochs, batch, tol, max_steps)
+        return Recipe(model, loss, gradient, solver, epochs, batch, tol, max_steps, decay)
 
     plan = Plan(
         dataset, recipe, one_setting(penalty, rate, gain), seed, patience, every, resume, data_dir, out

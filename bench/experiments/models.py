@@ -48,6 +48,11 @@ class Model:
     def hidden(self) -> int:
         return max(1, min(100, self.features // 3))
 
+    @property
+    def prior_hidden(self) -> int:
+        """The same rule for the prior network, whose input is p; a wider one learns to distrust every fraction."""
+        return max(1, min(100, self.labels // 3))
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -70,7 +75,10 @@ class Model:
             drawn = [weights(d, k) for _ in range(m)]
             params |= {"A": np.stack(drawn, axis=-1).reshape(d, k * m), "a": zeros(k * m)}
         if self.energy in ("spen", "concave-spen"):
-            params |= {"P1": weights(h, k), "c1": zeros(h), "P2": weights(h, 1)[:, 0], "c2": zeros()}
+            g = self.prior_hidden
+            # A prior that may be non-concave starts from nothing: drawn at random it has local maxima at once.
+            last = zeros(g) if self.energy == "spen" else weights(g, 1)[:, 0]
+            params |= {"P1": weights(g, k), "c1": zeros(g), "P2": last, "c2": zeros()}
         return params
 
     def problem(self) -> Any:

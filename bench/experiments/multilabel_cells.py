@@ -52,6 +52,7 @@ class Effort:
     rates: int = 10
     seeds: tuple[int, ...] = (0, 1, 2)
     selection: int = 3  # how many of the seeds vote on the setting
+    decay: bool = True  # the rate falls linearly to zero: the last epoch is then no lucky or unlucky draw
 
     def settings(self, gain: float) -> Settings:
         return grid((gain,), self.penalties, self.rates)
@@ -59,8 +60,8 @@ class Effort:
 
 FULL = Effort()
 QUICK = Effort(epochs=10, penalties=2, rates=4, seeds=(0,))
-# Not one of the paper's datasets: its settings are chosen by one seed, to leave the time to the others.
-ONE_VOTE = ("mediamill-reduced",)
+# Hundreds of held-out examples: one seed's vote on the setting is steady enough, and a third of the work.
+ONE_VOTE = ("yeast", "scene", "mediamill-reduced", "mediamill")
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,15 @@ class Cell:
         inexact = self.energy in ("spen", "concave-spen") and self.solver == "auto"
         tol, steps = (1e-3, 12) if inexact else (1e-4, 50)
         return Recipe(
-            model, self.loss, self.gradient, self.solver, self.effort.epochs, self.effort.batch, tol, steps
+            model,
+            self.loss,
+            self.gradient,
+            self.solver,
+            self.effort.epochs,
+            self.effort.batch,
+            tol,
+            steps,
+            self.effort.decay,
         )
 
 

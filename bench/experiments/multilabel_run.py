@@ -34,7 +34,7 @@ def fill(
     done: Callable[[Cell, dict[str, Any]], None] | None = None,
     report: Report | None = None,
 ) -> int:
-    """Fill the missing cells; returns how many were filled. Largest numbers of labels and examples last."""
+    """Fill the missing cells; returns how many were filled."""
     todo = missing(cells, store)
     if scheduler:
         results = _on_cluster(todo, scheduler, data_dir)

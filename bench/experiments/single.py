@@ -45,6 +45,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> dict[str, float]:
     facts = {
         "dataset": plan.dataset, "seed": plan.seed, "loss": recipe.loss, "gradient": recipe.gradient,
         "solver": recipe.solver, "tol": recipe.tol, "max_steps": recipe.max_steps, "epochs": recipe.epochs,
+        "decay": recipe.decay,
         "batch": recipe.batch, **plan.setting.as_dict(0),
     }  # fmt: skip
     start, first = _resumed(plan, recipe, facts) if plan.resume else (None, 0)

@@ -32,6 +32,7 @@ class Recipe:
     batch: int = 32
     tol: float = 1e-6
     max_steps: int = 50
+    decay: bool = False  # let the rate fall linearly to zero
     options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -165,6 +166,7 @@ class Trainer:
 
         model, loss = self.recipe.model, self._loss
         adam = optax.scale_by_adam()
+        total = self.recipe.epochs * orders.shape[2]
         penalties, rates = jnp.asarray(self.settings.penalties), jnp.asarray(self.settings.rates)
 
         def objective(params: Params, penalty: Any, x: Any, y: Any) -> Any:
@@ -175,7 +177,8 @@ class Trainer:
             slope = jax.grad(objective)(params, penalty, x, y)
             state = optax.ScaleByAdamState(count.astype(jnp.int32), *moments)
             step, state = adam.update(slope, state)
-            return jax.tree.map(lambda p, s: p - rate * s, params, step), (state.mu, state.nu)
+            fall = 1 - count / total if self.recipe.decay else 1.0
+            return jax.tree.map(lambda p, s: p - fall * rate * s, params, step), (state.mu, state.nu)
 
         def seed_block(job: Any) -> Any:
             params, moments, order = job

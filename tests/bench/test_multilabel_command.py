@@ -50,7 +50,7 @@ def test_train_resume_and_predict(tmp_path: Path) -> None:
     table = tmp_path / "p.csv"
     said = invoke(predict, str(out), "--probabilities", "--out", str(table))
     assert "accuracy" in said
-    rows = list(csv.reader(table.open()))
+    rows = list(csv.reader(table.read_text().splitlines()))
     assert rows[0][0] == "y0"
     assert all(0 <= float(p) <= 1 for row in rows[1:] for p in row)
     with pytest.raises(GfyValueError, match="no saved network"):
@@ -101,19 +101,46 @@ def stored_row(cell: Cell, score: float) -> dict[str, Any]:
     }
 
 
+def test_cells_go_to_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'gfy-suite[cluster]'"
+    )
+    cells = plan(("yeast",), ("gradients",))
+    monkeypatch.setattr(
+        "bench.experiments.multilabel_run.measure",
+        lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 79.5),
+    )
+    cluster = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=None,
+        protocol="tcp",
+        host="127.0.0.1",
+    )
+    with cluster, Store(tmp_path / "rows.sqlite") as store:
+        assert fill(cells, store, scheduler=cluster.scheduler_address) == 2
+        assert missing(cells, store) == []
+    with (
+        Store(tmp_path / "other.sqlite") as store,
+        pytest.raises(ValueError, match="No Dask scheduler answers"),
+    ):
+        fill(cells, store, scheduler="tcp://127.0.0.1:9")
+
+
 def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = plan(("yeast", "scene"), ("gradients",))
     with Store(tmp_path / "rows.sqlite") as store:
         monkeypatch.setattr(
             "bench.experiments.multilabel_run.measure",
-            lambda values, *_: stored_row(Cell(**{**values, "effort": FULL}), 80.4),
+            lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 80.4),
         )
         assert fill(cells[:3], store) == 3
         assert missing(cells, store) == cells[3:]
         found = lines(store, ("yeast", "scene"), ("gradients",), FULL)
     assert len(found) == 3
     write_csv(tmp_path / "t.csv", found)
-    read = list(csv.DictReader((tmp_path / "t.csv").open()))
+    read = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     assert tuple(read[0]) == COLUMNS
     assert read[0]["accuracy"] == "80.4"
     assert read[0]["paper"] == "80.19"
