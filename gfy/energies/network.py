@@ -107,7 +107,9 @@ class ConcaveSpen(Spen):
     """The input-concave SPEN: W2 passes through a softplus, so the prior is convex and Phi concave in p.
 
     With `relu` Phi has kinks. A tangent there may be far from the best linear upper bound, so the certificate
-    chooses the slopes s in [0, w] of the hidden units: w relu(z) >= s z gives a bound for any of them.
+    chooses the slopes s in [0, w] of the hidden units: w relu(z) >= s z gives a bound for any of them. For the
+    same reason the envelope's gradient in (W1, b1, W2) takes relu's slope at units whose kink p* lies on, which is
+    one of several; in u it is exact. `softplus` has no such units.
     """
 
     concave = True

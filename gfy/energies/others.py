@@ -10,8 +10,9 @@ from gfy.backend import backend_of, leaves, namespace
 from gfy.energies.base import Energy
 from gfy.energies.linear import LinearEnergy, VectorInput
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.math import dot
+from gfy.math import clip, dot
 from gfy.protocols import Array
+from gfy.sets.ball import Ball
 
 
 class TreeInput(NamedTuple):
@@ -87,6 +88,18 @@ class Metric(Energy):
             return -xp.sign(apart)
         square = dot(apart, apart)[..., None]
         return -apart / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
+
+    def majorant(self, v: Any, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
+        """At a kink of -C any slope of (dual) length at most 1 bounds it from above: the best cancels Omega's own."""
+        if callable(self.cost):
+            return super().majorant(v, p, regularizer, domain)
+        apart, wanted = p - v.v, regularizer.grad(p)
+        if self.cost == "manhattan":
+            kink, inside = apart == 0, clip(wanted, -1.0, 1.0)
+        else:
+            kink, inside = dot(apart, apart)[..., None] == 0, Ball(1.0).project(wanted)
+        slope = namespace(p).where(kink, inside, self.grad_p(v, p))
+        return slope, self.value(v, p) - dot(slope, p)
 
     def dim(self, v: Any) -> int:
         return int(v.v.shape[-1])
