@@ -31,6 +31,9 @@ def multilabel(
         bool,
         typer.Option("--quick", help="8 settings, 10 epochs, one seed: a minute, not the paper's protocol."),
     ] = False,
+    stored_only: Annotated[
+        bool, typer.Option("--stored-only", help="Train nothing: write the tables from the stored rows.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one a core).")] = None,
     scheduler: Annotated[
         str | None,
@@ -65,6 +68,7 @@ def multilabel(
             scheduler,
             data_dir,
             out,
+            stored_only,
         )
     )
 

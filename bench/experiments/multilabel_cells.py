@@ -60,6 +60,8 @@ class Effort:
 
 FULL = Effort()
 QUICK = Effort(epochs=10, penalties=2, rates=4, seeds=(0,))
+# Epochs of the pairwise model where held-out accuracy asked for another number than 100 (79.9 against 79.7).
+EPOCHS = {"emotions": 200}
 # Hundreds of held-out examples: one seed's vote on the setting is steady enough, and a third of the work.
 ONE_VOTE = ("yeast", "scene", "mediamill-reduced", "mediamill")
 
@@ -126,8 +128,20 @@ def table_rows(table: str) -> list[tuple[str, str, str]]:
 def plan(datasets: tuple[str, ...], tables: tuple[str, ...], effort: Effort = FULL) -> list[Cell]:
     """The cells of the tables on the datasets, each once, the tables in the order given."""
     lines = [line for table in tables for line in table_rows(table)]
-    efforts = {name: replace(effort, selection=1) if name in ONE_VOTE else effort for name in datasets}
-    return [Cell(name, *line, effort=efforts[name]) for line in dict.fromkeys(lines) for name in datasets]
+    return [
+        Cell(name, *line, effort=effort_for(name, line[0], effort))
+        for line in dict.fromkeys(lines)
+        for name in datasets
+    ]
+
+
+def effort_for(dataset: str, energy: str, effort: Effort) -> Effort:
+    """The effort spent on a cell: what was found on held-out examples, unless the effort is a short one."""
+    if dataset in ONE_VOTE:
+        effort = replace(effort, selection=1)
+    if energy == "pairwise" and dataset in EPOCHS and effort.epochs == FULL.epochs:
+        effort = replace(effort, epochs=EPOCHS[dataset])
+    return effort
 
 
 def cell_from(values: dict[str, Any]) -> Cell:

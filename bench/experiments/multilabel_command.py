@@ -23,6 +23,7 @@ class Options:
     scheduler: str | None = None
     data_dir: Path | None = None
     out: Path = Path("results")
+    stored_only: bool = False
 
 
 def reproduce(options: Options) -> None:
@@ -65,7 +66,8 @@ def reproduce(options: Options) -> None:
             console.print(f"    {stage}: epoch {epoch} of {of}", highlight=False)
 
         jobs = options.jobs or (1 if options.quick else cores())
-        fill(cells, store, jobs, options.scheduler, options.data_dir, done, report)
+        if not options.stored_only:
+            fill(cells, store, jobs, options.scheduler, options.data_dir, done, report)
         found = lines(store, datasets, tables, effort)
         if options.quick:
             console.print(markdown(found), highlight=False, markup=False)

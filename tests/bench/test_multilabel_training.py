@@ -74,8 +74,8 @@ def test_the_other_losses_train(loss: str, gradient: str, dataset: Dataset) -> N
     assert P.min() >= 0
     assert P.max() <= 1
     if loss != "energy":  # which can only push one way
-        constant = ((train.Y.mean(axis=0) > 0.5) == (train.Y > 0.5)).mean()
-        assert trainer.accuracy(params, train.X, train.Y)[0, 0] > constant
+        before = trainer.accuracy(trainer.init().params, train.X, train.Y)[0, 0]
+        assert trainer.accuracy(params, train.X, train.Y)[0, 0] > before + 0.03
 
 
 def test_one_program_for_the_grid_trains_what_single_programs_train(dataset: Dataset) -> None:
