@@ -1,4 +1,4 @@
-"""Names as people type them: found whatever the case and dashes; for a misspelt one the nearest are offered."""
+"""Names as people type them: found whatever case and dashes; for a misspelt one the nearest are offered."""
 
 from __future__ import annotations
 
