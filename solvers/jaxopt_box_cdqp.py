@@ -37,7 +37,7 @@ class JaxoptBoxCDQP:
             Q, c = _jaxopt.program(problem, v, start.shape[:-1])
             low, high = (jnp.broadcast_to(b, c.shape[-1:]) for b in problem.domain.bounds(c))  # type: ignore[attr-defined]
             low, high = low.astype(c.dtype), high.astype(c.dtype)
-            peer = _jaxopt.jaxopt().BoxCDQP(maxiter=stop.max_steps, tol=stop.tol, implicit_diff=False)
+            peer = _jaxopt.jaxopt().BoxCDQP(maxiter=stop.max_steps, tol=stop.tol, unroll=False)
 
             def one(Q: Array, c: Array, start: Array) -> tuple[Array, Array, Array]:
                 found = peer.run(start, params_obj=(Q, c), params_ineq=(low, high))

@@ -45,7 +45,7 @@ class JaxoptBoxOSQP:
             peer = _jaxopt.jaxopt().BoxOSQP(
                 maxiter=stop.max_steps,
                 tol=stop.tol,
-                implicit_diff=False,
+                unroll=False,
                 check_primal_dual_infeasability=False,
             )
 

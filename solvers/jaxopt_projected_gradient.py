@@ -58,7 +58,7 @@ class JaxoptProjectedGradient:
                 bounds = (low, high) if finite else (low + self.inset, high - self.inset)
                 project = library.projection.projection_box
             peer = library.ProjectedGradient(
-                loss, project, maxiter=stop.max_steps, tol=stop.tol, implicit_diff=False
+                loss, project, maxiter=stop.max_steps, tol=stop.tol, unroll=False
             )
 
             def one(v: Any, start: Array) -> tuple[Array, Array, Array]:
