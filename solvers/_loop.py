@@ -6,6 +6,7 @@ finite, feasible p and reports `converged=False`; no example waits for a number 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
 
 _LONG = 64  # examples: a shorter batch is not worth a second loop
+_LIGHT = 20_000  # numbers an example: copying a heavier input costs as much as the steps it saves
 _FEW = 4  # once a quarter of the batch is left, it goes on alone
 
 
@@ -104,7 +106,17 @@ def splitter(problem: InnerProblem, v: Input, state: Any) -> Callable[[Any, Arra
         leaf.ndim == ranks[field] or leaf.shape[0] == state.error.shape[0]
         for field, leaf in v._asdict().items()
     )
-    return split if batched else None
+    small = all(
+        _numbers(leaf, ranks[field]) <= _LIGHT
+        for field, leaf in v._asdict().items()
+        if leaf.ndim > ranks[field]
+    )
+    return split if batched and small else None
+
+
+def _numbers(leaf: Array, rank: int) -> int:
+    """How many numbers one example's part of a leaf has."""
+    return math.prod(leaf.shape[leaf.ndim - rank :])
 
 
 def _gather(now: Run, index: Array, size: int) -> Run:
