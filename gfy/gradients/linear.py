@@ -171,7 +171,7 @@ def _gmres(product: Operator, tol: float) -> Operator:
         size = min(_RESTART, b.shape[-1])
 
         def cycle(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            x, _, count = state
+            x, error, count = state
             residual = b - product(x)
             empty = xp.zeros_like(residual)[..., None] + backend.asarray(
                 np.zeros(size), like=b
@@ -179,12 +179,14 @@ def _gmres(product: Operator, tol: float) -> Operator:
 
             def extend(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
                 q, Q, M, column = state
+                before = _norm(q)[..., None]
                 for _twice in range(2):  # orthogonalised twice: Gram-Schmidt alone loses digits
                     q = q - matvec(Q, matvec(transpose(Q), q))
                 length = _norm(q)[..., None]
-                q = xp.where(
-                    length > 0, q / xp.where(length > 0, length, xp.ones_like(length)), xp.zeros_like(q)
-                )
+                new = (
+                    length > 1e3 * backend.eps(b) * before
+                )  # else the space is complete, and this is rounding
+                q = xp.where(new, q / xp.where(new, length, xp.ones_like(length)), xp.zeros_like(q))
                 image = product(q)
                 here = xp.astype(columns == column, b.dtype)
                 return image, Q + q[..., None] * here, M + image[..., None] * here, column + 1
@@ -194,9 +196,11 @@ def _gmres(product: Operator, tol: float) -> Operator:
             gram = transpose(M) @ M
             eye = backend.asarray(np.eye(size), like=b)
             lengths = (gram * eye).sum(-1)  # 0 where the Krylov space was complete already
-            ridge = backend.eps(b) * xp.max(lengths, axis=-1)[..., None] + xp.astype(lengths == 0, b.dtype)
+            ridge = 16 * backend.eps(b) * xp.max(lengths, axis=-1)[..., None] + xp.astype(
+                lengths == 0, b.dtype
+            )
             y = solve(gram + ridge[..., None] * eye, matvec(transpose(M), residual))
-            x = x + matvec(Q, y)
+            x = xp.where((error > scale)[..., None], x + matvec(Q, y), x)
             return x, _norm(b - product(x)), count + 1
 
         start = (0 * b, scale + 1, 0 * scale.sum())

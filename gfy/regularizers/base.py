@@ -57,9 +57,11 @@ class Regularizer:
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
-        return backend_of(theta).vjp(lambda t: self.argmax(t, domain), theta + 0 * x)[1](x)[
-            0
-        ]  # J is symmetric
+        backend = backend_of(theta)
+        point = backend.xp.broadcast_to(theta, x.shape)
+        if backend.name == "jax":  # pushed forward, it can be transposed again
+            return backend.jvp(lambda t: self.argmax(t, domain), (point,), (x,))[1]
+        return backend.vjp(lambda t: self.argmax(t, domain), point)[1](x)[0]  # J is symmetric
 
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
