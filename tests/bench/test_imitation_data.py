@@ -135,8 +135,8 @@ def test_actions_go_to_the_cube_and_back(rng: np.random.Generator) -> None:
 @pytest.mark.filterwarnings("ignore")  # minari's own, about a dataset without an author
 def test_minari_datasets_are_read(rng: np.random.Generator) -> None:
     gymnasium = pytest.importorskip("gymnasium")
-    import minari
-
+    minari = pytest.importorskip("minari")
+    pytest.importorskip("h5py", reason="minari stores its datasets with h5py (pip install -e '.[imitation]')")
     env = minari.DataCollector(gymnasium.make("Hopper-v5"))
     seen, acted = [], []
     for episode in range(2):

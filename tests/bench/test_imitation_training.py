@@ -108,6 +108,7 @@ def test_bad_models_and_budgets_get_a_sentence(expert: Demonstrations) -> None:
         train(model("unary"), expert, [Run(8, 1e-3), Run(9, float("inf"))], steps=20, batch=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_policy_step_for_100_environments_costs_less_than_the_simulation(kind: str) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed (pip install -e '.[imitation]')")
