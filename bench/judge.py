@@ -9,7 +9,6 @@ import numpy as np
 import gfy
 from bench.programs import Bench
 from bench.reference import Reference, flat
-from gfy.backend import tree_map
 
 EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
 
@@ -97,30 +96,12 @@ def envelope_bound(bench: Bench, solution: Any, known: Reference | None, dtype: 
         return None
     v = bench.inputs[-1]
     p = np.asarray(bench.backend.to_numpy(solution.p), dtype=np.float64)
-    distance = safe_distance(bench, v, p, gfy.certify(bench.problem, v, solution.p))
+    distance = np.atleast_1d(gfy.certify(bench.problem, v, solution.p).distance)
     factor = _sensitivity(bench, v, p, distance)
     length = float(np.linalg.norm(known.gradient))
     if factor is None or length == 0 or not np.isfinite(distance).all():
         return None
     return float(np.linalg.norm(factor * distance)) / length + 64 * EPS[dtype]
-
-
-def safe_distance(bench: Bench, v: Any, p: np.ndarray, judged: gfy.Certificate) -> np.ndarray:
-    """A bound of |p - p*| that rounding cannot break: a gap of zero only says it is below the last digit."""
-    mu, eps = bench.problem.strong_concavity, EPS["float64"]
-    if mu <= 0:
-        return np.full(np.shape(np.atleast_1d(judged.gap)), np.inf)
-    last = 64 * eps * (1.0 + np.abs(judged.value))
-    by_gap = np.sqrt(2 * (judged.gap + last) / mu)
-    if not bench.problem.energy.array_api:
-        return np.atleast_1d(by_gap)
-    double = tree_map(lambda x: np.asarray(bench.backend.to_numpy(x), dtype=np.float64), v)
-    smoothness = bench.problem.energy.smoothness(double)
-    if smoothness is None or bench.problem.regularizer.no_argmax(bench.problem.domain) is not None:
-        return np.atleast_1d(by_gap)
-    last = 64 * eps * (1.0 + np.sqrt((p * p).sum(-1)))
-    by_residual = (1 + np.asarray(smoothness) / mu) * (judged.residual + last)
-    return np.atleast_1d(np.minimum(by_gap, by_residual))
 
 
 def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> np.ndarray | None:

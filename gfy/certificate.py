@@ -66,7 +66,7 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
         inside = problem.domain.project(given) if (violation > 0).any() else given
         gap, residual, value = _judge(problem, v64, _double(double, inside))
     concave = problem.energy.concave
-    distance = _distance(problem, v64, gap, residual, value, given.shape[-1], double)
+    distance = _distance(problem, v64, gap, residual, value, np.sqrt((inside * inside).sum(-1)), double)
     return Certificate(gap, residual, violation, value, distance, concave)
 
 
@@ -98,7 +98,7 @@ def _distance(
     gap: np.ndarray,
     residual: np.ndarray,
     value: np.ndarray,
-    k: int,
+    length: np.ndarray,
     backend: Backend,
 ) -> np.ndarray:
     """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two.
@@ -106,7 +106,7 @@ def _distance(
     Both are taken with room for the rounding of the gap and of p itself.
     """
     mu = problem.strong_concavity
-    slack = 8 * _EPS * (1 + np.abs(value))
+    slack = 64 * _EPS * (1 + np.abs(value))
     if mu <= 0:
         return np.full_like(gap, np.inf)
     by_gap = np.sqrt(2 * (gap + slack) / mu)
@@ -114,7 +114,7 @@ def _distance(
     if smoothness is None or problem.regularizer.no_argmax(problem.domain) is not None:
         return by_gap
     L = np.asarray(backend.to_numpy(smoothness), dtype=np.float64)
-    by_residual: np.ndarray = (1 + L / mu) * (residual + 8 * _EPS * np.sqrt(k))
+    by_residual: np.ndarray = (1 + L / mu) * (residual + 64 * _EPS * (1 + length))
     return np.minimum(by_gap, by_residual)
 
 

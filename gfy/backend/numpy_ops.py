@@ -7,22 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gfy.backend.eager import EagerLoops
 from gfy.errors import UnsupportedError
 
 
-class NumpyBackend:
+class NumpyBackend(EagerLoops):
     name = "numpy"
     xp = np
-
-    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-        while bool(cond(state)):
-            state = body(state)
-        return state
-
-    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
-        for _ in range(length):
-            state = body(state)
-        return state
 
     def _no_derivative(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("NumPy arrays carry no derivatives: pass jax arrays or torch tensors")

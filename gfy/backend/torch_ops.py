@@ -10,22 +10,13 @@ import numpy as np
 import torch
 import torch.utils.checkpoint
 
+from gfy.backend.eager import EagerLoops
 from gfy.backend.tree import leaves, tree_map, unflatten
 
 
-class TorchBackend:
+class TorchBackend(EagerLoops):
     name = "torch"
     xp = xp_torch
-
-    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-        while bool(cond(state)):
-            state = body(state)
-        return state
-
-    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
-        for _ in range(length):
-            state = body(state)
-        return state
 
     def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         with torch.enable_grad():

@@ -1,0 +1,18 @@
+"""Loops of frameworks that compute at once: plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class EagerLoops:
+    def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        while bool(cond(state)):
+            state = body(state)
+        return state
+
+    def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
+        for _ in range(length):
+            state = body(state)
+        return state
