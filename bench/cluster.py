@@ -124,6 +124,7 @@ class ClusterRun:
             for attempt in range(rerun_loaded + 1):
                 loaded = self._pass(client, waiting, attempt)
                 waiting = [g.only(loaded[g.label]) for g in waiting if g.label in loaded]
+                self.tally.passes = attempt + 1
                 self.tally.loaded = sum(len(names) for names in loaded.values())
                 if not waiting or self._stopping.is_set():
                     break

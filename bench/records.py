@@ -231,6 +231,8 @@ class Store:
                 self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._connection.execute(f"PRAGMA user_version = {SCHEMA}")
             self._connection.execute("COMMIT")
+        else:  # a file that cannot be written is told now, not after the first measurement
+            self._connection.execute("DELETE FROM rows WHERE 0")
         self._connection.execute("PRAGMA synchronous = FULL")
 
     def put(self, row: Mapping[str, Any]) -> str:

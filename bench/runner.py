@@ -127,7 +127,8 @@ class Tally:
 
     rows: int = 0
     by_status: dict[str, int] = field(default_factory=dict)
-    loaded: int = 0
+    loaded: int = 0  # rows whose last timing was taken under load
+    passes: int = 0  # how often those rows were timed
     stopped: bool = False
 
 
@@ -165,6 +166,7 @@ class Run:
             for attempt in range(rerun_loaded + 1):
                 self._loaded = {}
                 self._pass(waiting, attempt)
+                self.tally.passes = attempt + 1
                 waiting = [g.only(self._loaded[g.label]) for g in waiting if g.label in self._loaded]
                 if not waiting or self._stopping.is_set():
                     break

@@ -17,6 +17,7 @@ from .figures import base
 from .figures.palette import Palette
 from .load import Rows
 from .settings import limitations, places, rules
+from .sources import writing
 
 TITLES = {"html": "compare.html", "md": "compare.md", "latex": "compare.tex"}
 
@@ -30,9 +31,9 @@ def build_comparison(a: Path, b: Path, out: Path, formats: Sequence[str] = ("htm
         raise RecordsError(f"format is {', '.join(wrong)}; a comparison is written as {', '.join(TITLES)}.")
     result = compare(Path(a), Path(b))
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    result.pairs.to_csv(out / "pairs.csv", index=False)
-    return write_formats(_report(result, out), out, formats, TITLES)
+    with writing(out):
+        result.pairs.to_csv(out / "pairs.csv", index=False)
+        return write_formats(_report(result, out), out, formats, TITLES)
 
 
 def _report(result: Comparison, out: Path) -> Report:

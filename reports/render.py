@@ -16,6 +16,7 @@ from .links import Links
 from .markup import escape_latex, escape_markdown, latex, markdown
 from .numbers import seconds, small
 from .payload import ROW_LIMIT, csv_columns, embedded, payload
+from .sources import writing
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex", "pdf": "report.pdf"}
 TEMPLATES = Path(__file__).parent / "templates"
@@ -35,12 +36,9 @@ def build_report(
             f"format is {', '.join(wrong) or 'empty'}; it must be one of {', '.join(FORMATS)}."
         )
     out = Path(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordsError(f"{out} cannot be written ({error}): choose another folder with --out.") from error
-    report = gather(results, out / "figures", tol)
-    return write_formats(report, out, formats, FORMATS)
+    with writing(out):
+        report = gather(results, out / "figures", tol)
+        return write_formats(report, out, formats, FORMATS)
 
 
 def write_formats(report: Report, out: Path, formats: Sequence[str], names: Mapping[str, str]) -> Path:

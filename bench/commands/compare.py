@@ -175,11 +175,20 @@ def finish(out: Path, suite: Suite, tally: Tally, report: bool) -> None:
         typer.echo(f"Stopped: {tally.rows} rows were stored. To go on: {again}", err=True)
         raise typer.Exit(130)
     if tally.loaded:
-        typer.echo(f"{tally.loaded} rows were timed while other programs were busy, twice: they are flagged.")
+        typer.echo(under_load(tally.loaded, tally.passes))
     print_summary(store)
     typer.echo(f"Rows: {store}")
     if report:
         write_report(store, out / "report")
+
+
+def under_load(rows: int, passes: int) -> str:
+    """What is said of rows that were timed under load, at every one of their passes."""
+    number = "1 row was" if rows == 1 else f"{rows} rows were"
+    if passes == 1:
+        return f"{number} timed while other programs were busy: flagged; the same command times them again."
+    often = "both times" if passes == 2 else f"all {passes} times"
+    return f"{number} timed while other programs were busy, {often}: flagged."
 
 
 def show_plan(plan: Plan) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -176,21 +175,6 @@ except RecordsError as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert len(load(tmp_path / "r.sqlite")) == int(done.stdout)
     assert int(done.stdout) > 10
-
-
-@pytest.mark.skipif(os.geteuid() != 0 and os.name != "posix", reason="needs POSIX permissions")
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    with Store(folder / "r.sqlite") as store:
-        store.put(row())
-    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    try:
-        assert len(load(folder / "r.sqlite")) == 1
-        if os.geteuid() != 0:  # root may write anywhere
-            with pytest.raises(RecordsError, match="--out"):
-                Store(folder / "new.sqlite")
-    finally:
-        folder.chmod(stat.S_IRWXU)
 
 
 def test_records_needs_neither_framework() -> None:

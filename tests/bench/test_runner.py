@@ -147,6 +147,22 @@ def test_rows_under_load_are_flagged_and_measured_again(tmp_path: Path) -> None:
     assert tally.loaded == 1
     assert frame.loaded.to_dict() == {"quiet": 0, "loaded": 1}
     assert '"attempt":2' in frame.extra["loaded"]
+    assert tally.passes == 2
+
+
+def test_the_summary_says_how_often_rows_were_timed_under_load(tmp_path: Path) -> None:
+    from bench.commands.compare import under_load
+
+    said = []
+    for reruns in (0, 1, 2):
+        with Store(tmp_path / f"{reruns}.sqlite") as store:
+            running = Run(store, FACTS, job="misbehaving:job")
+            tally = running([Group("g", cells("quiet", "loaded"))], rerun_loaded=reruns)
+        said.append(under_load(tally.loaded, tally.passes))
+    assert said[0].startswith("1 row was timed while other programs were busy: flagged;")
+    assert "both times" in said[1]
+    assert "all 3 times" in said[2]
+    assert under_load(2, 2).startswith("2 rows were")
 
 
 def test_a_worker_dies_with_its_watcher() -> None:
