@@ -14,6 +14,7 @@ from gfy.backend import Backend, backend_of, tree_map
 from gfy.errors import UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
+from solvers._chunks import in_chunks
 
 _LONG = 64  # examples: a shorter batch is not worth a second loop
 _LIGHT = 20_000  # numbers an example: copying a heavier input costs as much as the steps it saves
@@ -34,10 +35,14 @@ def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | No
     check(solver, problem)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
-    state = solver.init(problem, v, p0)
-    split = splitter(problem, v, state)
-    step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
-    return solution(problem, iterate(backend, step, v, state, stop, split), stop)
+
+    def solve(v: Input, p0: Array | None) -> Solution:
+        state = solver.init(problem, v, p0)
+        split = splitter(problem, v, state)
+        step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
+        return solution(problem, iterate(backend, step, v, state, stop, split), stop)
+
+    return in_chunks(problem, v, p0, solve)
 
 
 def check(solver: Any, problem: InnerProblem) -> None:

@@ -62,41 +62,39 @@ def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) 
     return backend.scan(visit, start, p.shape[-1])[0]
 
 
-def dense(problem: InnerProblem, u: Array, U: Array, p: Array, blocks: Array, inside: Array) -> Array:
+def dense(
+    problem: InnerProblem, u: Array, U: Array, p: Array, size: int, blocks: Array, inside: Array | None
+) -> Array:
     """One sweep for a dense U, a block of rows at a time: their slopes by one product, then coordinate by coordinate.
 
-    The iterates are those of plain coordinate ascent; U is read once and the inner updates stay in cache.
+    The iterates are those of plain coordinate ascent; U is read once, and a coordinate's update costs a few
+    operations on [...] alone because the block is written out. `inside` reorders the coordinates of a block.
     """
     backend = backend_of(u)
     xp = backend.xp
-    k, size = p.shape[-1], inside.shape[0]
+    k = p.shape[-1]
     low, high = problem.domain.bounds(u)  # type: ignore[attr-defined]
     low, high = low + 0 * u, high + 0 * u
 
     def visit(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, i = now
-        begin = xp.minimum(
-            blocks[i] * size, 0 * blocks[i] + (k - size)
-        )  # the last block may overlap the one before
+        # the last block may overlap the one before
+        begin = xp.minimum(blocks[i] * size, 0 * blocks[i] + (k - size))
         rows = _window(backend, U, begin, size, -2)
         square = _window(backend, rows, begin, size, -1)
-        bend = -xp.linalg.diagonal(square)
-        part = _window(backend, p, begin, size, -1)
         slopes = _window(backend, u, begin, size, -1) + matvec(rows, p)
-        bottom, top = _window(backend, low, begin, size, -1), _window(backend, high, begin, size, -1)
-
-        def update(state: tuple[Array, ...]) -> tuple[Array, ...]:
-            part, slopes, n = state
-            j = inside[n]
-            q, h = part[..., j], bend[..., j]
-            s = slopes[..., j] + h * q
-            fresh = best_coordinate(problem.regularizer, s, h, bottom[..., j], top[..., j], q)
-            fresh = xp.where(xp.isfinite(fresh), fresh, q)
-            slopes = slopes + (fresh - q)[..., None] * square[..., j, :]
-            return backend.set_at(part, (..., j), fresh), slopes, n + 1
-
-        part, _, _ = backend.scan(update, (part, slopes, 0 * inside[0]), size)
-        return _place(backend, p, begin, part), i + 1
+        part, bottom, top = (_window(backend, x, begin, size, -1) for x in (p, low, high))
+        if inside is not None:
+            square = square[..., inside, :][..., inside]
+            slopes, part, bottom, top = (x[..., inside] for x in (slopes, part, bottom, top))
+        moves: list[Array] = []
+        for j in range(size):
+            q, h = part[..., j], -square[..., j, j]
+            slope = slopes[..., j] + sum(moves[i] * square[..., j, i] for i in range(j))
+            fresh = best_coordinate(problem.regularizer, slope + h * q, h, bottom[..., j], top[..., j], q)
+            moves.append(xp.where(xp.isfinite(fresh), fresh, q) - q)
+        part = part + xp.stack(moves, axis=-1)
+        return _place(backend, p, begin, part if inside is None else part[..., xp.argsort(inside)]), i + 1
 
     return backend.scan(visit, (p, 0 * blocks[0]), blocks.shape[0])[0]
 

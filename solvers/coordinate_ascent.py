@@ -17,11 +17,10 @@ from gfy.regularizers import Separable, Zero
 from gfy.sets import BandSet
 from solvers import _sweeps
 from solvers._loop import run
-from solvers._mixed import mixed, worthwhile
 
 ORDERS = ("cyclic", "shuffled")
 _PERMUTATIONS = 16
-_BLOCK = 32
+_BLOCK = 8
 
 
 class State(NamedTuple):
@@ -40,13 +39,12 @@ class CoordinateAscent:
     Closed form for quadratic regularizers, safeguarded scalar Newton for the others. With U = -A A^T a sweep
     keeps t = A^T p and costs O(k m); with a dense U it reads U once, a block of rows at a time. Where sum p is
     fixed, pairs of coordinates trade mass. `order` "cyclic" or "shuffled" (blocks and coordinates in a random
-    order, drawn from `seed`). `mixed` sweeps a large dense U in float32 first, half the memory to read.
+    order, drawn from `seed`).
     References: Hsieh et al. (2008) for coordinates; Platt (1998) for pairs.
     """
 
     order: str = "cyclic"
     seed: int = 0
-    mixed: bool | None = None  # None: decided by size
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
@@ -75,8 +73,7 @@ class CoordinateAscent:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        wanted = worthwhile(problem, v) if self.mixed is None else self.mixed
-        return mixed(self, problem, v, p0, stop) if wanted else run(self, problem, v, p0, stop)
+        return run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
         xp = backend_of(v).xp
@@ -99,8 +96,8 @@ class CoordinateAscent:
         else:
             block = min(_BLOCK, state.p.shape[-1])
             blocks = self._order(backend, state.count, -(-state.p.shape[-1] // block), u)
-            inside = self._order(backend, state.count, block, u)
-            p = _sweeps.dense(problem, u, curvature.U, state.p, blocks, inside)  # type: ignore[union-attr]
+            inside = None if self.order == "cyclic" else self._order(backend, state.count, block, u)
+            p = _sweeps.dense(problem, u, curvature.U, state.p, block, blocks, inside)  # type: ignore[union-attr]
         error = xp.max(xp.abs(p - state.p), axis=-1)
         noise = 4 * backend.eps(p) * (1 + xp.max(xp.abs(p), axis=-1))
         return State(p, state.count + 1, error, noise)

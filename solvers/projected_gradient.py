@@ -13,7 +13,6 @@ from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic, Zero
 from solvers import _relative
 from solvers._loop import run
-from solvers._mixed import mixed, worthwhile
 from solvers._project import project
 
 STEPS = ("accelerated", "spectral", "backtracking")
@@ -47,7 +46,6 @@ class ProjectedGradient:
     """
 
     step_rule: str = "accelerated"
-    mixed: bool | None = None  # float32 steps first, where U is large; None: decided by size
 
     def __post_init__(self) -> None:
         if self.step_rule not in STEPS:
@@ -67,8 +65,7 @@ class ProjectedGradient:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        wanted = worthwhile(problem, v) if self.mixed is None else self.mixed
-        return mixed(self, problem, v, p0, stop) if wanted else run(self, problem, v, p0, stop)
+        return run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _relative.serves(problem):

@@ -8,7 +8,7 @@ import numpy as np
 
 from gfy.backend import backend_of, leaves, namespace
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.math import dot, matvec, transpose
+from gfy.math import dot, matvec, symmetric_matvec, transpose
 from gfy.protocols import Array, Input
 
 
@@ -37,7 +37,7 @@ class Dense(NamedTuple):
     U: Array
 
     def product(self, x: Array) -> Array:
-        return matvec(self.U, x)
+        return symmetric_matvec(self.U, x)
 
     def bound(self) -> Array:
         """An upper bound of the spectral norm: the largest absolute row sum, [...]."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import Dense, Energy, LowRank, agree
-from gfy.math import dot, matvec, transpose
+from gfy.math import dot, matvec, symmetric_matvec, transpose
 from gfy.protocols import Array
 
 
@@ -40,10 +40,10 @@ class LinearQuadratic(Energy):
     ranks = {"u": 1, "U": 2}
 
     def value(self, v: Any, p: Array) -> Array:
-        return dot(p, v.u + 0.5 * matvec(v.U, p))
+        return dot(p, v.u + 0.5 * symmetric_matvec(v.U, p))
 
     def grad_p(self, v: Any, p: Array) -> Array:
-        return v.u + matvec(v.U, p)
+        return v.u + symmetric_matvec(v.U, p)
 
     def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])
