@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +77,13 @@ def speed_table(frame: pd.DataFrame) -> str:
 def bars_table(frame: pd.DataFrame) -> str:
     """Every bar: what was measured beside what it must reach."""
     lines = ["| bar | measured | must be | holds |", "|---|---|---|---|"]
+    told = {"ok": "yes", "why": "no: eager torch, see the solvers' notes", "SHORT": "**no**"}
     for _, row in frame[frame["solver"] == "bar"].iterrows():
         extra = json.loads(row["extra"])
         value = row["reason"] if row["status"] != "ok" else _significant(row["score"])
         lines.append(
             f"| {row['score_name']} | {value} | {extra['sense']} {_significant(extra['bar'])} "
-            f"| {'yes' if extra['holds'] else 'no'} |"
+            f"| {told[extra['verdict']]} |"
         )
     return "\n".join(lines)
 
@@ -118,6 +120,29 @@ def headline() -> str:
     return f"{picture}\n\n{speed_table(frame)}\n\n{_where(frame)} {source} `{MAKE_BARS}`."
 
 
+def answer() -> str:
+    """The published comparison in one picture and one sentence, or the command that would make it."""
+    store, picture = RESULTS / "compare.sqlite", RESULTS / "report" / "figures" / "profile-loss-gradient.svg"
+    if not store.is_file() or not picture.is_file():
+        return "No comparison is kept yet: `nox -s compare` makes one, and this picture with it."
+    from reports.load import load
+    from reports.verdict import verdicts
+
+    frame = load([store]).compared
+    judged = [v for v in verdicts(frame, needs=("loss-gradient",)) if v.winner is not None]
+    wins = Counter(v.winner.choice.solver for v in judged if v.winner is not None)
+    ties = sum(bool(v.ties) for v in judged)
+    told = ", ".join(f"{name} on {number}" for name, number in wins.most_common())
+    alt = "For each choice the share of problems on which it is within a factor of the fastest certified time"
+    return (
+        f'<img src="{picture.relative_to(ROOT)}" width="560" alt="{alt}">\n\n'
+        "*How often is a choice of solver, gradient mode and framework within a factor of the fastest one, at equal "
+        f"certified accuracy? Of {len(judged)} problem families the quickest loss and gradient comes from {told} "
+        f"({ties} by a tie). From [the published report](docs/results/report/report.html), "
+        f"{len(frame):,} [rows](docs/results/compare.sqlite).*"
+    )
+
+
 def results() -> str:
     """The results page: speed, bars, and what the experiments wrote."""
     frame = rows_of("bars.sqlite")
@@ -144,7 +169,7 @@ def documents() -> dict[Path, str]:
     """Each document with its sections filled."""
     readme, page = ROOT / "README.md", ROOT / "docs" / "measured.md"
     return {
-        readme: between(readme.read_text("utf-8"), "headline", headline()),
+        readme: between(between(readme.read_text("utf-8"), "headline", headline()), "answer", answer()),
         page: between(page.read_text("utf-8"), "results", results()),
     }
 

@@ -7,6 +7,7 @@ step is the middle. One iteration is one pass over u and a.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gfy.backend import backend_of
@@ -14,6 +15,9 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers import Quadratic
 from solvers._response import respond
+
+_LARGE = 2**18  # numbers: the arrays between the kernels of eager torch no longer stay in cache
+_PIECE = 2**17  # then it works on so many at a time
 
 
 class State(NamedTuple):
@@ -40,7 +44,7 @@ def parts(problem: InnerProblem, v: Input) -> Parts:
     base = v.v if hasattr(v, "c") else v
     u, a = base.u + v.c if hasattr(v, "c") else base.u, base.A[..., 0]
     omega = problem.regularizer
-    if backend_of(u).name == "torch" and isinstance(omega, Quadratic):
+    if backend_of(u).name == "torch" and isinstance(omega, Quadratic) and u.numel() <= _LARGE:
         # scaled once, a step is six kernels; JAX fuses the scaling into the pass it makes anyway
         scaled = a / omega.curvature
         return Parts((u + omega.tilt) / omega.curvature, scaled, scaled * scaled, omega.curvature)
@@ -49,19 +53,35 @@ def parts(problem: InnerProblem, v: Input) -> Parts:
 
 def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
     """<a, p(t)> and minus its derivative in t, [...]."""
-    u, a, squares, gain = given
-    if gain is None:
+    if given.gain is not None:
+        p, free = _clipped(problem, given, t)
+        return given.gain * inner(given.a, p), given.gain * inner(given.squares, free.to(p.dtype))
+    value, bend = 0 * t, 0 * t
+    for u, a in _pieces(problem, given):
         p, slope = respond(problem, u - a * t[..., None])
-        return inner(a, p), inner(a * a, slope)
-    p, free = _clipped(problem, given, t)
-    return gain * inner(a, p), gain * inner(squares, free.to(p.dtype))
+        value, bend = value + inner(a, p), bend + inner(a * a, slope)
+    return value, bend
 
 
 def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
     """p(t), [..., k]."""
-    if given.gain is None:
-        return respond(problem, given.u - given.a * t[..., None])[0]
-    return _clipped(problem, given, t)[0]
+    if given.gain is not None:
+        return _clipped(problem, given, t)[0]
+    found = [respond(problem, u - a * t[..., None])[0] for u, a in _pieces(problem, given)]
+    return found[0] if len(found) == 1 else backend_of(t).xp.concat(found, axis=-1)
+
+
+def _pieces(problem: InnerProblem, given: Parts) -> Iterator[tuple[Array, Array]]:
+    """u and a whole, or a part of the labels at a time where the arrays between eager kernels would be large."""
+    u, a = given.u, given.a
+    k = u.shape[-1]
+    uniform = all(isinstance(bound, float) for bound in problem.domain.bounds(u))  # type: ignore[attr-defined]
+    if backend_of(u).name != "torch" or u.is_cuda or u.numel() <= _LARGE or not uniform:
+        yield u, a
+        return
+    width = max(1, _PIECE * k // u.numel())
+    for begin in range(0, k, width):
+        yield u[..., begin : begin + width], a[..., begin : begin + width]
 
 
 def _clipped(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:

@@ -34,9 +34,10 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def show(line: Line) -> None:
-    mark = "ok   " if line.holds else "SHORT"
     value = line.missing or f"{line.value:.3g} {line.sense} {line.bar:g}"
-    print(f"{mark} {line.bar_name:26} {line.what}\n      {value:26} {line.detail}", flush=True)
+    print(f"{line.verdict:5} {line.bar_name:26} {line.what}\n      {value:26} {line.detail}", flush=True)
+    if line.verdict == "why":
+        print(f"      {line.reason}", flush=True)
 
 
 def attempt(bar: Bar, scale: Scale) -> list[Line]:
@@ -83,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     scale = Scale(asked.tiny, asked.rounds, 0.02 if asked.tiny else 0.25, asked.device,
                   tuple(asked.backend or ("jax", "torch")))  # fmt: skip
     lines = run(chosen, scale, asked.store)
-    short = [line for line in lines if not line.holds]
-    print(f"\n{len(lines) - len(short)} of {len(lines)} lines hold", end="")
+    short = [line for line in lines if line.verdict == "SHORT"]
+    print(f"\n{sum(line.holds for line in lines)} of {len(lines)} lines hold", end="")
     print(f"; short: {', '.join(dict.fromkeys(line.bar_name for line in short))}" if short else "")
     return 1 if short else 0
 

@@ -24,12 +24,18 @@ class Line:
     workload: Workload | None = None
     contenders: tuple[Contender, ...] = ()
     missing: str = ""  # why it could not be measured: then it counts as fallen short
+    reason: str = ""  # where the bar allows it: the known reason for falling short
 
     @property
     def holds(self) -> bool:
         if self.missing or math.isnan(self.value):
             return False
         return self.value >= self.bar if self.sense == ">=" else self.value <= self.bar
+
+    @property
+    def verdict(self) -> str:
+        """ "ok", "why" (short, for a reason that the bar allows) or "SHORT"."""
+        return "ok" if self.holds else "why" if self.reason and not self.missing else "SHORT"
 
 
 @dataclass(frozen=True)

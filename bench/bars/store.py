@@ -31,7 +31,13 @@ def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[di
                 "solver": "bar",
                 "score": line.value,
                 "score_name": f"{line.bar_name}: {line.what}",
-                "extra": {"sense": line.sense, "bar": line.bar, "holds": line.holds, "detail": line.detail},
+                "extra": {
+                    "sense": line.sense,
+                    "bar": line.bar,
+                    "verdict": line.verdict,
+                    "detail": line.detail,
+                    "why": line.reason,
+                },
             }
         )
 

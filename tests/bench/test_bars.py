@@ -80,6 +80,13 @@ def test_a_line_holds_or_not(value: float, sense: str, bar: float, holds: bool) 
     assert not Line("b", "w", value, sense, bar, missing="no peer").holds
 
 
+def test_a_reason_excuses_a_short_line_but_not_a_missing_one() -> None:
+    assert Line("b", "w", 2.0, ">=", 3.0).verdict == "SHORT"
+    assert Line("b", "w", 2.0, ">=", 3.0, reason="known").verdict == "why"
+    assert Line("b", "w", 4.0, ">=", 3.0, reason="known").verdict == "ok"
+    assert Line("b", "w", 2.0, ">=", 3.0, reason="known", missing="no peer").verdict == "SHORT"
+
+
 def fake_bars(value: float) -> tuple[Bar, ...]:
     fast, slow = Contender("Ours", lambda: None, gap=1e-12), Contender("Peer", lambda: None, False, gap=1e-11)
     fast.samples, slow.samples = [0.5, 0.25], [value * 0.25]

@@ -68,14 +68,14 @@ def test_the_headline_is_the_best_of_each_side(
             store.put(row)
         store.put({
             "kind": "bars", "status": "ok", "problem": "work k=5", "solver": "bar", "score": 25.0,
-            "score_name": "demo: ours against", "extra": {"sense": ">=", "bar": 30.0, "holds": False},
+            "score_name": "demo: ours against", "extra": {"sense": ">=", "bar": 30.0, "verdict": "SHORT"},
         })  # fmt: skip
     frame = generate.rows_of("bars.sqlite")
     line = generate.speed_table(frame).splitlines()[2]
     assert "Quick" in line
     assert "Peer" in line
     assert line.endswith("| 25 |")
-    assert generate.bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | no |")
+    assert generate.bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | **no** |")
     assert "Quick" in generate.headline()
     assert "Quick" in generate.results()
     pytest.importorskip("matplotlib")
@@ -136,3 +136,27 @@ def test_the_readme_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert "pip install nox && nox -s compare" in text
     assert "pip install nox && nox -s tests" in text
+
+
+def test_the_answer_counts_the_winners_of_the_published_rows(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "RESULTS", tmp_path)
+    assert "nox -s compare" in generate.answer()
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    picture = tmp_path / "report" / "figures" / "profile-loss-gradient.svg"
+    picture.parent.mkdir(parents=True)
+    picture.write_text("<svg/>")
+    with Store(tmp_path / "compare.sqlite") as store:
+        for family, solver, seconds in (("a", "Quick", 0.001), ("a", "Slow", 0.1), ("b", "Quick", 0.002)):
+            store.put({
+                "kind": "compare", "status": "ok", "problem": family, "family": family, "solver": solver, "k": 5,
+                "gradient": "envelope", "backend": "torch", "device": "cpu", "dtype": "float64", "tol": 1e-8,
+                "gap": 1e-9, "gap_rel": 1e-9, "steady_s": seconds, "backward_s": seconds, "repeats": 5,
+                "machine": "m", "grad_error": 1e-9,
+            })  # fmt: skip
+    said = generate.answer()
+    assert "Of 2 problem families" in said
+    assert "Quick on 2 (0 by a tie)" in said
+    assert "Slow" not in said
+    assert 'src="report/figures/profile-loss-gradient.svg"' in said

@@ -13,7 +13,9 @@ from solvers import _chunks
 pytest.importorskip("jax")
 
 
-@pytest.mark.parametrize("solver", [solvers.ProjectedGradient(), solvers.CoordinateAscent()], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "solver", [solvers.ProjectedGradient(), solvers.CoordinateAscent()], ids=lambda s: s.name
+)
 @pytest.mark.parametrize("warm", [False, True])
 def test_chunks_and_the_whole_batch_agree(
     solver: gfy.InnerSolver, warm: bool, monkeypatch: pytest.MonkeyPatch
@@ -23,7 +25,9 @@ def test_chunks_and_the_whole_batch_agree(
     p0 = 0 * v.u + 0.25 if warm else None
     whole = solver.solve(work.problem, v, p0, stop)
     monkeypatch.setattr(_chunks, "_HEAVY", 1)
-    monkeypatch.setattr(_chunks, "_CACHE", 3 * 8 * (20 * 20 + 20))  # three examples: two chunks and a rest of one
+    monkeypatch.setattr(
+        _chunks, "_CACHE", 3 * 8 * (20 * 20 + 20)
+    )  # three examples: two chunks and a rest of one
     assert _chunks._chunk(work.problem, v, p0, work.problem.energy.ranks) == 3
     parts = solver.solve(work.problem, v, p0, stop)
     assert parts.p.shape == whole.p.shape
