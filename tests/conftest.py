@@ -40,6 +40,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="where the test arrays live: cpu, cuda (default cpu)")
 
 
+def absent(device: str) -> str | None:
+    """Why the tests cannot run on a device; None where they can."""
+    found = []
+    if INSTALLED["jax"]:
+        found += [{"gpu": "cuda"}.get(d.platform, d.platform) for d in jax.devices()]
+    if INSTALLED["torch"] and torch.cuda.is_available():
+        found.append("cuda")
+    kind = device.partition(":")[0]
+    return (
+        None if kind in ("cpu", *found) else f"no {kind} device is here: {', '.join(sorted({'cpu', *found}))}"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--device` holds for all arrays, also for those a test makes itself: it becomes the frameworks' default."""
+    device = str(config.getoption("--device"))
+    if device == "cpu":
+        return
+    if (reason := absent(device)) is not None:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        return
+    kind, _, index = device.partition(":")
+    if INSTALLED["jax"]:
+        jax.config.update("jax_default_device", jax.devices({"cuda": "gpu"}.get(kind, kind))[int(index or 0)])
+    if INSTALLED["torch"]:
+        torch.set_default_device(device)
+
+
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
     """The device asked for on the command line with `--device`."""
