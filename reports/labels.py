@@ -23,9 +23,14 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
         length += 6
     out["id"] = out["key"].str[:length]
     out["group"] = _groups(out)
-    out["solver_call"] = _variants(out["solver"], out["solver_params"], _own, quoted=True)
-    out["solver"] = _variants(out["solver"], out["solver_params"], _own)
-    out["gradient"] = _variants(out["gradient"], out["solver_params"], _of_mode)
+    named = {"solver_call": out["solver"], "solver": out["solver"], "gradient": out["gradient"]}
+    # Trainings and studies are shown apart from comparisons: what they write down is no variant of a solver.
+    of_kind = [part.index for _, part in out.groupby("kind", sort=False, dropna=False)]
+    for column, names in named.items():
+        part = _of_mode if column == "gradient" else _own
+        quoted = column == "solver_call"
+        labels = [_variants(names[at], out.loc[at, "solver_params"], part, quoted) for at in of_kind]
+        out[column] = pd.concat(labels) if labels else names
     out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
     for name, values in _of_backward(out["extra"]).items():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -38,8 +41,8 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     columns = [(m, b) for m in in_order(data["gradient"]) for b in sorted(data["backend"].unique())]
     columns = [c for c in columns if ((data["gradient"] == c[0]) & (data["backend"] == c[1])).any()]
     figure = Figure(figsize=(10.5, 0.46 * len(solvers) + 2.3))
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.0, 1.15])
-    _heat(figure, left, data, solvers, columns)
+    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1.0])
+    _heat(left, data, solvers, columns)
     handles = _intervals(right, data, solvers)
     base.legend_below(figure, handles)
     beyond = int(data["beyond_bound"].sum())
@@ -62,27 +65,26 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     )
 
 
-def _heat(
-    figure: object, ax: object, data: pd.DataFrame, solvers: list[str], columns: list[tuple[str, str]]
-) -> None:
-    table = np.full((len(solvers), len(columns)), np.nan)
-    for line in data.itertuples():
-        i, j = solvers.index(line.solver), columns.index((line.gradient, line.backend))
-        table[i, j] = np.log10(max(line.median, FLOOR))
-    image = ax.imshow(table, aspect="auto", cmap="cividis", vmin=-16, vmax=0)  # type: ignore[attr-defined]
-    for (i, j), value in np.ndenumerate(table):
-        if np.isfinite(value):
-            # Text in fixed colours: the cell behind it is the same on a light and a dark page.
-            tone = "#ffffff" if value < -7 else "#101010"
-            ax.text(j, i, f"{value:.0f}", ha="center", va="center", color=tone, fontsize=9.5)  # type: ignore[attr-defined]
-    names = [f"{mode}\n{backend}" for mode, backend in columns]
-    ax.set_xticks(range(len(columns)), names, fontsize=8.5)  # type: ignore[attr-defined]
-    ax.set_yticks(range(len(solvers)), solvers)  # type: ignore[attr-defined]
-    ax.grid(False)  # type: ignore[attr-defined]
-    figure.colorbar(image, ax=ax, pad=0.02, format="1e%d")  # type: ignore[attr-defined]
+def _heat(ax: Any, data: pd.DataFrame, solvers: list[str], columns: list[tuple[str, str]]) -> None:
+    """Powers of ten by solver and by mode and backend; nothing where nothing was measured."""
+    import seaborn as sns
+
+    level = data.assign(level=np.log10(data["median"].clip(lower=FLOOR)))
+    table = level.pivot_table(index="solver", columns=["gradient", "backend"], values="level")
+    table = table.reindex(index=solvers[::-1], columns=pd.MultiIndex.from_tuples(columns))
+    # Light where the error is large: the numbers keep their contrast on a light and a dark page alike.
+    sns.heatmap(
+        table, ax=ax, vmin=-16, vmax=0, cmap="cividis", annot=True, fmt=".0f", linewidths=1.5,
+        linecolor=base.PAPER, annot_kws={"fontsize": 10}, cbar_kws={"pad": 0.02, "format": "1e%d"},
+    )  # fmt: skip
+    ax.set(xlabel="", ylabel="")
+    ax.grid(visible=False)
+    names = [re.sub(r"\(|, ", "\n", mode).rstrip(")") + f"\n{backend}" for mode, backend in columns]
+    ax.set_xticks(np.arange(len(columns)) + 0.5, names, rotation=0, fontsize=9)
+    ax.set_yticks(np.arange(len(solvers)) + 0.5, solvers[::-1], rotation=0)
 
 
-def _intervals(ax: object, data: pd.DataFrame, solvers: list[str]) -> dict[str, object]:
+def _intervals(ax: Any, data: pd.DataFrame, solvers: list[str]) -> dict[str, object]:
     handles: dict[str, object] = {}
     pairs = [(m, b) for m in in_order(data["gradient"]) for b in sorted(data["backend"].unique())]
     for n, (mode, backend) in enumerate(pairs):
@@ -94,11 +96,12 @@ def _intervals(ax: object, data: pd.DataFrame, solvers: list[str]) -> dict[str, 
         reach = [x - part["low"].clip(lower=FLOOR), part["high"].clip(lower=FLOOR) - x]
         colour, marker = look(mode)
         filled = colour if backend == min(data["backend"]) else base.PAPER
-        drawn = ax.errorbar(x, y, xerr=np.maximum(reach, 0), fmt=marker, color=colour, markersize=4.5,  # type: ignore[attr-defined]
+        drawn = ax.errorbar(x, y, xerr=np.maximum(reach, 0), fmt=marker, color=colour, markersize=4.5,
                             markerfacecolor=filled, elinewidth=1.0, zorder=3)  # fmt: skip
-        ax.scatter(part["bound"], y, marker="|", s=34, color=base.INK, zorder=2)  # type: ignore[attr-defined]
+        ax.scatter(part["bound"], y, marker="|", s=34, color=base.INK, zorder=2)
         handles[f"{mode}, {backend}"] = drawn
-    ax.set_xlabel("relative gradient error")  # type: ignore[attr-defined]
-    base.log_axes(ax, "x")  # type: ignore[arg-type]
-    ax.set_ylim(-0.6, len(solvers) - 0.4)  # type: ignore[attr-defined]
+    ax.set_xlabel("relative gradient error")
+    base.log_axes(ax, "x")
+    ax.set_ylim(-0.5, len(solvers) - 0.5)
+    ax.set_yticks(range(len(solvers)), [""] * len(solvers))  # the rows of the heat map beside it
     return handles

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,20 @@ class Drawn:
     wide: bool = False
 
 
+@cache
+def settings() -> dict[str, Any]:
+    """seaborn's grid and context under our own sizes and the colours that the page replaces."""
+    import seaborn as sns
+
+    return {**sns.plotting_context("paper"), **sns.axes_style("whitegrid"), **STYLE}
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """The one look of all figures; drawn without a display."""
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(settings()):
         yield
 
 
@@ -86,7 +95,8 @@ def panels(
 
 def legend_below(figure: Figure, handles: dict[str, Any], columns: int = 4) -> None:
     """One legend for the whole figure, each name once, in as many columns as the figure has room for."""
-    room = max(1, int(figure.get_figwidth() / 2.05))
+    widest = max((len(name) for name in handles), default=1)
+    room = max(1, int(figure.get_figwidth() / max(1.4, 0.085 * widest + 0.75)))
     if handles:
         figure.legend(
             list(handles.values()),
@@ -141,7 +151,7 @@ def svg_text(drawn: Drawn) -> str:
     """The figure as SVG, the same bytes for the same data."""
     import matplotlib as mpl
 
-    with mpl.rc_context({**STYLE, "svg.hashsalt": drawn.name, "figure.constrained_layout.use": False}):
+    with mpl.rc_context({**settings(), "svg.hashsalt": drawn.name, "figure.constrained_layout.use": False}):
         if drawn.figure.get_layout_engine() is not None:
             drawn.figure.draw_without_rendering()
             drawn.figure.set_layout_engine(None)  # the places found serve every format: half the work
@@ -178,7 +188,7 @@ def save(drawn: Drawn, folder: Path) -> str:
     svg = svg_text(drawn)
     on_white = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
     (folder / f"{drawn.name}.svg").write_text(on_white, encoding="utf-8")
-    with mpl.rc_context({**STYLE, "figure.constrained_layout.use": False}):
+    with mpl.rc_context({**settings(), "figure.constrained_layout.use": False}):
         drawn.figure.savefig(
             folder / f"{drawn.name}.png", dpi=140, facecolor="#ffffff", pil_kwargs={"compress_level": 3}
         )

@@ -28,6 +28,9 @@ def ladder(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     rows = frame[
         np.isfinite(frame["gap_rel"]) & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])
     ]
+    # Unrolling takes a number of steps, not a tolerance: it has no place on the ladder where another mode has.
+    asked = rows[rows["mode"] != "unrolled"]
+    rows = asked if len(asked) else rows
     wide = rows.groupby("instance")["dtype"].transform("max")  # "float64" > "float32" as text too
     rows = rows[rows["dtype"] == wide].sort_values("steady_s", kind="stable")
     rows = rows.drop_duplicates(["instance", "solver", "backend", "tol"])

@@ -9,7 +9,20 @@ import pandas as pd
 from ..choices import asked, best_rows, grid
 from ..experiments import Experiments
 from ..verdict import Verdict
-from . import agreement, base, compiling, curves, devices, fronts, geometry, growth, memory, profile, slopes
+from . import (
+    agreement,
+    base,
+    compiling,
+    curves,
+    devices,
+    fronts,
+    geometry,
+    growth,
+    memory,
+    profile,
+    slopes,
+    training,
+)
 from . import experiments as papers
 from .palette import Palette
 
@@ -39,7 +52,7 @@ def experiments(frame: pd.DataFrame, found: Experiments) -> list[base.Drawn]:
         drawn = [
             papers.draw_multilabel(found.multilabel),
             papers.draw_imitation(found.imitation),
-            papers.draw_training(frame),
+            training.draw(frame),
         ]
     return [d for d in drawn if d is not None]
 

@@ -1,14 +1,13 @@
-"""The paper's experiments as figures: accuracy beside the published one, returns, training curves."""
+"""The paper's experiments as figures: accuracy beside the published one, and returns."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pandas as pd
 
 from . import base
-from .palette import BLUE, COLOURS, MARKERS, ORANGE
+from .palette import BLUE, COLOURS, MARKERS, RED
 
 
 def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:
@@ -27,7 +26,7 @@ def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:
             part["accuracy"], y, xerr=part["sd"].fillna(0.0), fmt="o", color=BLUE, markersize=5, zorder=3
         )
         handles["paper"] = ax.scatter(
-            part["paper"], y, marker="D", s=44, facecolors="none", edgecolors=ORANGE, zorder=2
+            part["paper"], y, marker="D", s=44, facecolors="none", edgecolors=RED, zorder=2
         )
         ax.set(title=dataset, xlabel="test accuracy (%)")
     axes[0].set_yticks(range(len(lines)), lines)
@@ -85,41 +84,3 @@ def draw_imitation(data: pd.DataFrame) -> base.Drawn | None:
         f"{best['mean']:.2f}, {best['model']} ({best['setting']}) on {best['task']}."
     )
     return base.Drawn("imitation", "Imitation learning", caption, alt, figure, summary, wide=True)
-
-
-def training(frame: pd.DataFrame) -> pd.DataFrame:
-    """Curves of trainings: `extra` may hold {"curve": {"seconds" or "epoch": [...], "score": [...]}}."""
-    lines = []
-    for row in frame[frame["kind"] == "multilabel"].itertuples():
-        try:
-            curve = json.loads(row.extra or "{}").get("curve")
-        except (ValueError, AttributeError):
-            continue
-        if not isinstance(curve, dict) or not isinstance(curve.get("score"), list):
-            continue
-        at = curve.get("seconds") or curve.get("epoch") or list(range(1, len(curve["score"]) + 1))
-        unit = "seconds" if curve.get("seconds") else "epoch"
-        name = f"{row.energy}, {row.gradient}, {row.solver}"
-        lines += [(row.problem, name, unit, x, y, row.id) for x, y in zip(at, curve["score"], strict=False)]
-    return pd.DataFrame(lines, columns=["problem", "model", "unit", "at", "score", "id"])
-
-
-def draw_training(frame: pd.DataFrame) -> base.Drawn | None:
-    """Held-out score against training time; None where no training stored its curve."""
-    data = training(frame)
-    if data.empty:
-        return None
-    problems = list(dict.fromkeys(data["problem"]))[: base.PANEL_LIMIT]
-    models = sorted(data["model"].unique())
-    figure, axes = base.panels(len(problems))
-    handles: dict[str, Any] = {}
-    for ax, problem in zip(axes, problems, strict=True):
-        part = data[data["problem"] == problem]
-        for (model, _), line in part.groupby(["model", "id"]):
-            colour = COLOURS[models.index(str(model)) % len(COLOURS)]
-            (handles[str(model)],) = ax.plot(line["at"], line["score"], color=colour, lw=1.2)
-        ax.set(title=problem, xlabel=str(part["unit"].iloc[0]), ylabel="held-out score")
-    base.legend_below(figure, handles, 3)
-    caption = "Held-out score along training; one line a stored run."
-    alt = f"Training curves of {len(models)} models on {len(problems)} datasets."
-    return base.Drawn("training", "Training curves", caption, alt, figure, data, wide=True)

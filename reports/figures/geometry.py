@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from . import base
-from .palette import BLUE, GREEN, ORANGE, PURPLE
+from .palette import BLUE, GREEN, RED, VIOLET
 
 GAMMA, A, B, U, TARGET = 1.0, -1.0, 1.0, 0.6, 1.2
 
@@ -26,7 +26,7 @@ def draw_geometry() -> base.Drawn:
     data = geometric(np.linspace(-0.5, 1.5, 201))
     figure, ax = base.new(6.0, 4.2)
     ax.plot(data["p"], data["omega"], color=BLUE, lw=2.2, label="Ω(p) = γ p²/2")
-    ax.plot(data["p"], data["line"], color=ORANGE, ls="--", label="u p - Ω*(u), u = 0.6")
+    ax.plot(data["p"], data["line"], color=RED, ls="--", label="u p - Ω*(u), u = 0.6")
     ax.plot(
         data["p"], data["bound"], color=GREEN, ls=(0, (4, 1, 1, 1)), label="Φ(v, p) - conjugate, v = (-1, 1)"
     )
@@ -83,7 +83,7 @@ def draw_losses() -> base.Drawn:
     data = regularized(np.linspace(-4.0, 4.0, 321))
     figure = Figure(figsize=(10.5, 4.2))
     left, right = figure.subplots(1, 2)
-    styles = ((base.MUTED, "-"), (PURPLE, "--"), (BLUE, "-"), (ORANGE, "-"), (base.MUTED, ":"), (GREEN, "-."))
+    styles = ((base.MUTED, "-"), (VIOLET, "--"), (BLUE, "-"), (RED, "-"), (base.MUTED, ":"), (GREEN, "-."))
     handles: dict[str, object] = {}
     for (name, part), (colour, ls) in zip(data.groupby("regularizer", sort=False), styles, strict=True):
         (handles[str(name)],) = left.plot(part["score"], part["loss"], color=colour, ls=ls)

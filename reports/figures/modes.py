@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .palette import BLUE, GREEN, GREY, ORANGE
+from .palette import BLUE, GREEN, GREY, RED
 
 ORDER = ("envelope", "implicit", "unrolled")
-LOOK = {"envelope": (BLUE, "o"), "implicit": (ORANGE, "s"), "unrolled": (GREEN, "D"), "none": (GREY, "v")}
+LOOK = {"envelope": (BLUE, "o"), "implicit": (RED, "s"), "unrolled": (GREEN, "D"), "none": (GREY, "v")}
 
 
 def look(mode: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """One colour and one marker for each solver, the same in every figure of every report.
 
-The colours are of middle lightness, so that they stand out on white and on a dark page alike (3:1 at
-least), and differ in lightness where they do not differ in hue for a colour-blind reader; markers tell the
-rest apart.
+The thirteen colours were searched for together: each has a contrast of 3:1 at least on white and on the dark
+page, and any two of them are ten units of CIEDE2000 apart or nearly so, also as simulated for readers who see
+no red or no green. Each solver has a marker of its own, of another shape where colours are near.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ import re
 import zlib
 from collections.abc import Iterable
 
-BLUE, ORANGE, GREEN, PURPLE = "#2a7fd0", "#d1600a", "#0f9670", "#c05fa0"
-GOLD, CYAN, RED, GREY = "#a97c00", "#1f93b8", "#c8484f", "#78818f"
-VIOLET, OLIVE, BROWN, SLATE = "#7d6bd6", "#7a8c1e", "#a0694a", "#64849e"
-PINK = "#e0459b"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD, CYAN, RED, VIOLET, OLIVE, BROWN, SLATE, GREY, PINK)
+BLUE, RED, GREEN, VIOLET = "#0096ff", "#cb2210", "#00735c", "#8714ff"
+GOLD, CRIMSON, PLUM, SLATE = "#9f900b", "#ca004e", "#805682", "#8a88a0"
+PINK, MAGENTA, ORCHID, JADE, GREY = "#f5547e", "#bb2baf", "#ec4dd4", "#36946d", "#919492"
+COLOURS = (BLUE, RED, GREEN, VIOLET, GOLD, PLUM, PINK, JADE, MAGENTA, SLATE, CRIMSON, ORCHID, GREY)
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "p", "h", "*", "d")
 
 KNOWN: dict[str, tuple[str, str]] = {
     "dualnewton": (BLUE, "o"),
-    "coordinateascent": (ORANGE, "s"),
+    "coordinateascent": (GOLD, "s"),
     "projectedgradient": (GREEN, "D"),
-    "frankwolfe": (PURPLE, "^"),
-    "mirrorascent": (GOLD, "v"),
-    "projectednewton": (CYAN, "P"),
-    "closedform": (VIOLET, "h"),
+    "frankwolfe": (CRIMSON, "^"),
+    "mirrorascent": (SLATE, "h"),
+    "projectednewton": (PLUM, ">"),
+    "closedform": (VIOLET, "v"),
     "auto": (RED, "*"),
     "cvxpyreference": (GREY, "X"),
-    "jaxoptboxcdqp": (BROWN, "<"),
-    "jaxoptprojectedgradient": (OLIVE, ">"),
-    "jaxoptboxosqp": (SLATE, "p"),
-    "scipylbfgsb": (PINK, "d"),
+    "jaxoptboxcdqp": (PINK, "<"),
+    "jaxoptprojectedgradient": (MAGENTA, "d"),
+    "jaxoptboxosqp": (ORCHID, "P"),
+    "scipylbfgsb": (JADE, "p"),
 }
 DASHES = {"jax": "-", "torch": (0, (4, 1.5)), "numpy": (0, (1, 1.2)), "scipy": (0, (1, 1.2))}
 
@@ -42,8 +41,8 @@ class Palette:
     def __init__(self, solvers: Iterable[str]) -> None:
         self._look: dict[str, tuple[str, str]] = {}
         used: set[tuple[str, str]] = set()
-        for name in sorted(set(solvers), key=lambda s: (_plain(s) not in KNOWN, s)):
-            wanted = KNOWN.get(_plain(name)) or self._derived(name)
+        for name in sorted(set(solvers), key=lambda s: (_base(s) not in KNOWN, s)):
+            wanted = KNOWN.get(_base(name)) or self._free(name, used)
             offset = MARKERS.index(wanted[1])
             tries = ((wanted[0], MARKERS[(offset + i) % len(MARKERS)]) for i in range(len(MARKERS)))
             look = next((t for t in tries if t not in used), wanted)
@@ -51,10 +50,12 @@ class Palette:
             self._look[name] = look
 
     @staticmethod
-    def _derived(name: str) -> tuple[str, str]:
-        base = KNOWN.get(_plain(name.split("(")[0]))
+    def _free(name: str, used: set[tuple[str, str]]) -> tuple[str, str]:
+        """A look for a solver that is not known: from its name, past the colours that others have."""
         code = zlib.crc32(name.encode())
-        return base or (COLOURS[code % len(COLOURS)], MARKERS[code // 31 % len(MARKERS)])
+        taken = {colour for colour, _ in used}
+        tries = [COLOURS[(code + i) % len(COLOURS)] for i in range(len(COLOURS))]
+        return next((c for c in tries if c not in taken), tries[0]), MARKERS[code // 31 % len(MARKERS)]
 
     def colour(self, solver: str) -> str:
         return self._look[solver][0]
@@ -67,5 +68,6 @@ def dash(backend: str) -> object:
     return DASHES.get(backend, (0, (3, 1, 1, 1)))
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+def _base(name: str) -> str:
+    """The solver itself, where a name also tells its parameters."""
+    return re.sub(r"[^a-z0-9]", "", name.partition("(")[0].lower())

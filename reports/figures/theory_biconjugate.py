@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from . import base
-from .palette import BLUE, GREEN, ORANGE, PURPLE
+from .palette import BLUE, GREEN, RED, VIOLET
 
 P = np.linspace(-1.5, 1.5, 301)
 SLOPES = np.linspace(-9.0, 9.0, 721)
@@ -51,8 +51,8 @@ def draw() -> base.Drawn:
     for ax, name in zip(axes, names, strict=True):
         part = data[data["coupling"] == name]
         (handles["Ω(p) = (p² - 1)²"],) = ax.plot(part["p"], part["omega"], color=BLUE, lw=2.0)
-        (handles["biconjugate"],) = ax.plot(part["p"], part["envelope"], color=ORANGE, ls="--", lw=1.8)
-        ax.fill_between(part["p"], part["envelope"], part["omega"], color=ORANGE, alpha=0.12, lw=0)
+        (handles["biconjugate"],) = ax.plot(part["p"], part["envelope"], color=RED, ls="--", lw=1.8)
+        ax.fill_between(part["p"], part["envelope"], part["omega"], color=RED, alpha=0.12, lw=0)
         ax.set(title=name, xlabel="p")
     base.legend_below(figure, handles)
     left = {n: float((g["omega"] - g["envelope"]).max()) for n, g in data.groupby("coupling", sort=False)}
@@ -105,7 +105,7 @@ def draw_pictures() -> base.Drawn:
         top = 0.5 * GAMMA * TARGET**2
         low = 0.5 * a * TARGET**2 + b * TARGET - 0.5 * b**2 / (GAMMA - a)
         losses.append(top - low)
-        (handles["loss at y"],) = ax.plot([TARGET, TARGET], [low, top], color=PURPLE, lw=2.4)
+        (handles["loss at y"],) = ax.plot([TARGET, TARGET], [low, top], color=VIOLET, lw=2.4)
         ax.set(title=f"a = {a:g}, b = {b:g}: loss {top - low:.2f}", xlabel="p", ylim=(-1.2, 1.3))
     base.legend_below(figure, handles)
     best = SHAPES[int(np.argmin(losses))]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 
 from . import base
 from .palette import COLOURS, MARKERS
 
+LOWEST = 1e-7  # where the axes begin: an excess below is as good as none
 TOLD = ("sigma", "M", "factor", "tight_factor", "tight_ratio", "violations", "surrogate", "risk")
 
 
@@ -26,39 +28,53 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def drawn_points(data: pd.DataFrame) -> pd.DataFrame:
+    """The two sides of the bound for each draw; sides divided so that cases of different k share one line."""
+    lines = [
+        (case.target, f"{case.energy}, {case.regularizer}", case.factor * surrogate, risk**2)
+        for case in data.itertuples()
+        for surrogate, risk in zip(case.surrogate, case.risk, strict=True)
+    ]
+    points = pd.DataFrame(lines, columns=["target", "case", "bound", "excess"])
+    return points[(points["bound"] > LOWEST) & (points["excess"] > LOWEST)]
+
+
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
     """A panel a target: draws below the line of the bound, and the line that half the diameter gives."""
+    import seaborn as sns
+    from matplotlib.lines import Line2D
+
     data = cases(frame)
     if data.empty:
         return None
     targets = list(dict.fromkeys(data["target"]))
-    figure, axes = base.panels(len(targets), across=min(4, len(targets)), each=3.0)
-    handles: dict[str, object] = {}
+    figure, axes = base.panels(len(targets), across=min(4, len(targets)), each=3.0, sharex=True, sharey=True)
     names = list(dict.fromkeys(data["energy"] + ", " + data["regularizer"]))
+    points = drawn_points(data)
+    palette = dict(zip(names, COLOURS, strict=False))
+    markers = dict(zip(names, MARKERS, strict=False))
+    low, high = LOWEST, max(10.0, float(points["bound"].max()) if len(points) else 10.0)
+    handles: dict[str, Any] = {}
     for ax, target in zip(axes, targets, strict=True):
+        sns.scatterplot(
+            points[points["target"] == target], x="bound", y="excess", hue="case", style="case", palette=palette,
+            markers=markers, s=14, alpha=0.55, linewidth=0, legend=False, ax=ax,
+        )  # fmt: skip
+        (handles["the bound, 8 σ² M"],) = ax.plot([low, high], [low, high], color=base.INK, lw=1.4)
         part = data[data["target"] == target]
-        for case in part.itertuples():
-            name = f"{case.energy}, {case.regularizer}"
-            # the sides divided by the bound's constant, so that cases of different k share one line
-            x = [case.factor * s for s in case.surrogate]
-            y = [r**2 for r in case.risk]
-            kept = [(a, b) for a, b in zip(x, y, strict=True) if a > 0 and b > 1e-12]
-            if kept:
-                look = names.index(name) % len(COLOURS)
-                handles[name] = ax.scatter(
-                    [a for a, _ in kept], [b for _, b in kept], s=7, alpha=0.5, lw=0, color=COLOURS[look],
-                    marker=MARKERS[look],
-                )  # fmt: skip
-        low, high = 1e-6, max(10.0, ax.get_xlim()[1])
-        (handles["8 σ² M"],) = ax.plot([low, high], [low, high], color=base.INK, lw=1.2)
         tight = float((part["tight_factor"] / part["factor"]).max())
         (handles["with half the diameter for σ"],) = ax.plot(
-            [low, high], [tight * low, tight * high], color=base.MUTED, ls="--", lw=1.2
+            [low, high], [tight * low, tight * high], color=base.MUTED, ls="--", lw=1.4
         )
-        ax.set(title=target.replace("_", " "), xlabel="8 σ² M (surrogate excess)")
+        ax.set(title=f"{target.replace('_', ' ')}\nat most {part['ratio'].max():.2f} of the bound")
+        ax.set(xlabel="8 σ² M × surrogate excess", ylabel="")
+        ax.set_xlim(low, high * 2)
+        ax.set_ylim(low, max(10.0, float(points["excess"].max() * 3) if len(points) else 10.0))
         base.log_axes(ax)
+    for name in names:
+        handles[name] = Line2D([], [], color=palette[name], marker=markers[name], ls="")
     axes[0].set_ylabel("(target excess)²")
-    base.legend_below(figure, handles, 3)
+    base.legend_below(figure, handles, 4)
     draws = int(data["draws"].sum())
     broken = int(data["violations"].sum())
     caption = (

@@ -39,24 +39,32 @@ def summary(data: pd.DataFrame) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
     """A panel a network: mean objective over seeds, a line a way of training."""
+    import seaborn as sns
+    from matplotlib.lines import Line2D
+
     data = curves(frame)
     if data.empty:
         return None
     ways = list(dict.fromkeys(data["way"]))
+    colours = {way: COLOURS[i % len(COLOURS)] for i, way in enumerate(ways)}
+    dashes = {way: "" if way.startswith("ConvexConcave") else (4, 1 + i % 3) for i, way in enumerate(ways)}
     panels = list(dict.fromkeys(zip(data["dataset"], data["energy"], strict=True)))
-    figure, axes = base.panels(len(panels))
-    handles: dict[str, object] = {}
+    figure, axes = base.panels(len(panels), each=3.2)
     for ax, (dataset, energy) in zip(axes, panels, strict=True):
         part = data[(data["dataset"] == dataset) & (data["energy"] == energy)]
-        for way in ways:
-            line = part[part["way"] == way].groupby("evaluations")["objective"].mean()
-            colour = COLOURS[ways.index(way) % len(COLOURS)]
-            (handles[way],) = ax.plot(
-                line.index, line.values, color=colour, ls="-" if way.startswith("ConvexConcave") else "--"
-            )
-        ax.set(title=f"{energy} on {dataset}", xlabel="gradient evaluations")
-        base.log_axes(ax, "y")
+        # the band is the range over seeds, the line their mean
+        sns.lineplot(
+            part, x="evaluations", y="objective", hue="way", style="way", palette=colours, dashes=dashes,
+            errorbar=("pi", 100), legend=False, ax=ax,
+        )  # fmt: skip
+        ax.set(title=f"{energy} on {dataset}", xlabel="gradient evaluations", ylabel="")
+        if part["objective"].min() > 0 and part["objective"].max() > 30 * part["objective"].min():
+            base.log_axes(ax, "y")
     axes[0].set_ylabel("training objective")
+    handles = {
+        way: Line2D([], [], color=colours[way], ls=(0, dashes[way]) if dashes[way] else "-", lw=1.8)
+        for way in ways
+    }
     base.legend_below(figure, handles, 3)
     ends = summary(data)
     best = ends.loc[ends.groupby(["dataset", "energy"])["objective"].idxmin()]
@@ -64,9 +72,8 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
         f"{r.energy}: {r.way} ({r.objective:.4f}, {r.test_accuracy:.2f}% test)" for r in best.itertuples()
     )
     caption = (
-        "Same first draw, all examples at every evaluation, mean over seeds. The procedure has no rate to choose and "
-        "never "
-        f"rises; Adam is shown at every rate tried. Lowest objective at the end: {words}."
+        "Same first draw, all examples at every evaluation, mean and range over seeds. The procedure has no rate "
+        f"to choose and never rises; Adam is shown at every rate tried. Lowest objective at the end: {words}."
     )
     alt = f"Objective against evaluations for {len(panels)} networks and {len(ways)} ways of training. Lowest: {words}."
     return base.Drawn(

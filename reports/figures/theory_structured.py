@@ -5,6 +5,7 @@ ways.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 
@@ -36,34 +37,62 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     from matplotlib.figure import Figure
 
     data, taggers = solved(frame), tagged(frame)
-    if data.empty or taggers.empty:
+    parts = [name for name, part in (("solved", data), ("tagged", taggers)) if len(part)]
+    if not parts:
         return None
-    figure = Figure(figsize=(10.5, 4.0))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    handles: dict[str, object] = {}
+    figure = Figure(figsize=(10.5 if len(parts) == 2 else 7.0, 4.2))
+    ratios: dict[str, Any] = {"width_ratios": (3, 2)} if len(parts) == 2 else {}
+    axes = dict(zip(parts, figure.subplots(1, len(parts), squeeze=False, **ratios)[0], strict=True))
+    captions, alts = [], []
+    if len(data):
+        captions.append(_gaps(figure, axes["solved"], data))
+        alts.append(f"gaps of at most {data['gap'].max():.1e} over {data['k'].nunique()} sizes")
+    if len(taggers):
+        words = _accuracies(axes["tagged"], taggers)
+        captions.append(
+            "Tagging noisy Markov sequences, trained with each position alone, with the chain's entropy, and with "
+            f"SparseMAP; mean and standard deviation over seeds: {words}."
+        )
+        alts.append(f"token accuracy: {words}")
+    alt = "Structured outputs with an oracle: " + "; ".join(alts) + "."
+    shown = data if len(data) else taggers
+    title = "Structured outputs with an oracle alone"
+    return base.Drawn("structured", title, " ".join(captions), alt, figure, shown, wide=len(parts) == 2)
+
+
+def _gaps(figure: Any, ax: Any, data: pd.DataFrame) -> str:
+    """A line a problem of the worst certified gap, a dashed one of the distance to the listed solution."""
+    handles: dict[str, Any] = {}
     for i, (problem, part) in enumerate(data.groupby("problem")):
         worst = part.groupby("k")[["gap", "apart"]].max().clip(lower=1e-16)
-        look = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-        (handles[f"{problem}: certified gap"],) = left.plot(worst.index, worst["gap"], **look)
-        (handles[f"{problem}: |p - listed|"],) = left.plot(
-            worst.index, worst["apart"], ls="--", fillstyle="none", **look
-        )
-    left.set(xlabel="coordinates k")
-    base.log_axes(left, "y")
-    means = taggers.groupby("loss", sort=False)["accuracy"].agg(["mean", "std"]).fillna(0.0)
-    right.barh(list(means.index), means["mean"], xerr=means["std"], color=BLUE, height=0.5)
-    right.set(xlabel="token accuracy (%)")
-    right.invert_yaxis()
-    base.legend_below(figure, handles, 3)
-    words = ", ".join(f"{name} {mean:.1f}%" for name, mean in means["mean"].items())
-    caption = (
-        "Left: Frank-Wolfe with a Viterbi, forward-backward or assignment oracle, worst of all examples and seeds; the "
-        "dashed lines compare with listing every structure, where there are few enough. Right: tagging noisy Markov "
-        f"sequences, trained with each position alone, with the chain's entropy, and with SparseMAP: {words}."
+        look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        (handles[f"{problem}: certified gap"],) = ax.plot(worst.index, worst["gap"], **look)
+        listed = worst["apart"].dropna()
+        if len(listed):
+            (handles[f"{problem}: |p - listed|"],) = ax.plot(
+                listed.index, listed, ls="--", fillstyle="none", **look
+            )
+    ax.set(xlabel="coordinates k", ylabel="worst over examples and seeds")
+    base.log_axes(ax, "y")
+    base.legend_below(figure, handles, 4)
+    return (
+        "Frank-Wolfe with a Viterbi, forward-backward or assignment oracle, worst of all examples and seeds; the "
+        "dashed lines compare with listing every structure, where there are few enough."
     )
-    alt = (
-        f"Gaps of at most {data['gap'].max():.1e} over {data['k'].nunique()} sizes; token accuracy: {words}."
+
+
+def _accuracies(ax: Any, taggers: pd.DataFrame) -> str:
+    """Mean and deviation over seeds of each loss; returns them in words."""
+    import seaborn as sns
+
+    order = list(dict.fromkeys(taggers["loss"]))
+    sns.pointplot(
+        taggers, x="accuracy", y="loss", order=order, errorbar="sd", linestyle="none", color=BLUE, capsize=0.12,
+        err_kws={"linewidth": 1.4}, ax=ax,
+    )  # fmt: skip
+    sns.stripplot(
+        taggers, x="accuracy", y="loss", order=order, color=base.MUTED, size=3.5, jitter=False, ax=ax
     )
-    return base.Drawn(
-        "structured", "Structured outputs with an oracle alone", caption, alt, figure, data, wide=True
-    )
+    ax.set(xlabel="token accuracy (%)", ylabel="")
+    means = taggers.groupby("loss", sort=False)["accuracy"].mean()
+    return ", ".join(f"{name} {mean:.1f}%" for name, mean in means.items())

@@ -104,7 +104,8 @@ become(folder)
 print([run(*verb, os.path.join(folder, below)) for verb in verbs for below in ("", "below")])
 """
     measure = ["compare", "--problem", "pairwise-gini(k=6, batch=3)", "--solver", "CoordinateAscent", "--backend",
-               "torch", "--gradient", "envelope", "--tol", "1e-6", "--accuracy-only", "--no-report", "--out"]  # fmt: skip
+               "torch", "--gradient", "envelope", "--tol", "1e-6", "--accuracy-only", "--no-report",
+               "--out"]  # fmt: skip
     done = as_reader(script, str(tmp_path), str(kept), *measure)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str([2] * 6), done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.figures import agreement, base, compiling, devices, draw_all, geometry, growth, slopes
-from reports.figures.experiments import draw_training, training
-from reports.figures.palette import COLOURS, KNOWN, Palette
+from reports.figures import agreement, base, compiling, devices, draw_all, geometry, growth, slopes, training
+from reports.figures.palette import KNOWN, Palette
 from reports.load import tidy
 from reports.verdict import verdicts
 
@@ -120,74 +118,52 @@ def test_losses_are_never_negative_zero_at_the_target_and_have_their_gradient():
     assert gini["loss"].to_numpy() == pytest.approx(0.0, abs=1e-12)
 
 
-def luminance(colour: str) -> float:
-    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
+def test_training_curves_are_drawn_from_rows(synthetic):
+    def row(solver: str, gradient: str, extra: str, **given: object) -> dict[str, object]:
+        about = {"kind": "multilabel", "problem": "yeast", "family": "multilabel-time", "energy": "pairwise"}
+        return synthetic.row(**about, solver=solver, gradient=gradient, extra=extra, **given)
 
-
-def contrast(a: str, b: str) -> float:
-    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("paper", ["#ffffff", "#12171e"])
-def test_colours_stand_out_on_both_pages(paper: str):
-    assert min(contrast(c, paper) for c in COLOURS) >= 3.0
-
-
-def test_page_text_has_contrast():
-    style = (Path(draw_all.__file__).parent.parent / "templates" / "style.css").read_text("utf-8")
-    for block in re.findall(r":root\{([^}]*)\}", style):
-        names = dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", block))
-        for name in ("ink", "muted", "accent", "good", "warn"):
-            for paper in ("paper", "soft"):
-                assert contrast(names[name], names[paper]) >= 4.5, (name, paper)
-
-
-def as_seen(colour: str, kind: str) -> np.ndarray:
-    """A colour as a dichromat sees it (Viénot 1999, linear RGB)."""
-    matrices = {
-        "deutan": [[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]],
-        "protan": [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]],
-    }
-    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) ** 2.2
-    return np.clip(np.array(matrices[kind]) @ channels, 0, 1) ** (1 / 2.2)
-
-
-@pytest.mark.parametrize("kind", ["deutan", "protan"])
-def test_solvers_that_look_alike_to_the_colour_blind_have_other_markers(kind: str):
-    for a, b in itertools.combinations(KNOWN.values(), 2):
-        apart = np.abs(as_seen(a[0], kind) - as_seen(b[0], kind)).max()
-        assert apart > 0.12 or a[1] != b[1]
-
-
-def test_every_known_solver_has_a_colour_and_a_marker_of_its_own():
-    colours, markers = zip(*KNOWN.values(), strict=True)
-    assert len(set(colours)) == len(set(markers)) == len(KNOWN)
-    assert set(colours) <= set(COLOURS)
-
-
-def test_every_solver_looks_like_no_other():
-    names = [
-        *("DualNewton", "FrankWolfe(variant=away)", "FrankWolfe(variant=classic)"),
-        *(f"Own{i}" for i in range(40)),
-    ]
-    palette = Palette(names)
-    looks = {(palette.colour(n), palette.marker(n)) for n in names}
-    assert len(looks) == len(names)
-    again = Palette(["DualNewton"])
-    assert (again.colour("DualNewton"), again.marker("DualNewton")) == KNOWN["dualnewton"]
-
-
-def test_training_curves_are_read_from_rows(synthetic):
-    curve = '{"curve": {"seconds": [1, 2, 3], "score": [0.5, 0.7, 0.8]}}'
+    curve = '{"curve": {"seconds": [0.0, 1, 2], "score": [70.5, 79.7, 80.1]}, "target": 79.5}'
+    slow = '{"curve": {"seconds": [9, 20, 30], "score": [69.0, 77.0, 79.9]}, "target": 79.5}'
     rows = [
-        synthetic.row(kind="multilabel", extra=curve),
-        synthetic.row(kind="multilabel", extra="[1]", seed=2),
+        row("DualNewton", "envelope", curve),
+        row("ProjectedGradient", "unrolled", slow),
+        row("DualNewton", "implicit", "[1]"),  # no curve, and not even an object
+        row("DualNewton", "implicit", '{"curve": {"seconds": [1], "score": null}}', seed=3),
     ]
     frame = tidy(pd.DataFrame(rows)).frame
-    assert training(frame)["score"].tolist() == [0.5, 0.7, 0.8]
+    assert training.training(frame)["score"].tolist() == [70.5, 79.7, 80.1, 69.0, 77.0, 79.9]
     with base.style():
-        assert draw_training(frame) is not None
-    assert draw_training(frame.iloc[1:]) is None
+        drawn = training.draw(frame)
+    (ax,) = (a for a in drawn.figure.axes if a.get_visible())
+    assert ax.get_xscale() == "log"  # one run takes fifteen times as long as the other
+    assert ax.get_ylabel() == "held-out accuracy (%)"
+    assert "80.1, by DualNewton with envelope on yeast" in drawn.alt
+    assert "dotted" in drawn.caption
+    colours = {line.get_color() for line in ax.lines if len(line.get_xdata()) > 1}
+    assert {KNOWN["dualnewton"][0], KNOWN["projectedgradient"][0]} <= colours
+    assert training.draw(frame[frame["gradient"] == "implicit"]) is None
+
+
+def test_solvers_of_trainings_are_no_variants_of_those_compared(synthetic):
+    about = {"solver": "ProjectedGradient"}
+    rows = [
+        synthetic.row(**about, solver_params='{"step_rule": "accelerated"}'),
+        synthetic.row(**about, kind="multilabel"),
+        synthetic.row(**about, kind="multilabel", solver_params='{"tol": 1}', seed=2),
+    ]
+    frame = tidy(pd.DataFrame(rows)).frame
+    assert sorted(frame["solver"]) == ["ProjectedGradient", "ProjectedGradient", "ProjectedGradient(tol=1)"]
+
+
+def test_legends_fit_their_figures(rows, synthetic):
+    long = "FrankWolfe(variant=blended, restarts=4)"
+    frame = pd.concat([rows.compared, rows.compared.assign(solver=long)], ignore_index=True)
+    with base.style():
+        for drawn in draw_all.measured(frame, [], Palette(frame["solver"]), 1e-6):
+            drawn.figure.draw_without_rendering()
+            width = drawn.figure.bbox.width
+            for legend in drawn.figure.legends:
+                box = legend.get_window_extent()
+                assert box.x0 >= -1, drawn.name
+                assert box.x1 <= width + 1, drawn.name

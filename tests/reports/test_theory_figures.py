@@ -113,6 +113,19 @@ def test_the_structured_figure_tells_gaps_and_accuracies() -> None:
     assert "1.0e-09" in drawn.alt
 
 
+def test_the_structured_figure_is_drawn_from_half_a_study() -> None:
+    rows = frame(*structured_rows())
+    with base.style():
+        gaps = theory_structured.draw(rows[rows["problem"] != "tagging"])
+        taggers = theory_structured.draw(rows[rows["problem"] == "tagging"])
+    assert gaps is not None
+    assert "1.0e-09" in gaps.alt
+    assert "accuracy" not in gaps.alt
+    assert taggers is not None
+    assert "sparsemap 76.0%" in taggers.alt
+    assert len(taggers.figure.axes) == len(gaps.figure.axes) == 1
+
+
 def test_all_of_them_are_saved_and_none_is_drawn_without_rows(tmp_path: Path) -> None:
     assert theory.studied(frame()) == []
     rows = frame(
@@ -128,7 +141,7 @@ def test_all_of_them_are_saved_and_none_is_drawn_without_rows(tmp_path: Path) ->
         "geometry-multiples",
         "biconjugates",
     ]
-    for one in drawn[:1]:
+    for one in drawn:
         assert base.save(one, tmp_path).startswith("<svg")
         assert (tmp_path / f"{one.name}.csv").is_file()
     assert all(one.alt and one.caption for one in drawn)
