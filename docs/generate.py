@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "docs" / "results"
 FIGURES = ROOT / "docs" / "figures"
-ALT = "How many times faster the best of ours is than the fastest certified peer, a bar for each piece of work"
+ALT = (
+    "How many times faster the best of ours is than the fastest certified peer, a bar for each piece of work"
+)
 MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
 
 
@@ -107,7 +109,9 @@ def _where(frame: pd.DataFrame) -> str:
     machines = sorted({str(json.loads(x).get("cpu", "?")) for x in timed["machine_info"].dropna()})
     flagged = int(timed["loaded"].fillna(0).sum())
     load = f" {flagged} of {len(timed)} timings were taken while other programs were busy." if flagged else ""
-    return f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+    return (
+        f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+    )
 
 
 def headline() -> str:
@@ -154,7 +158,12 @@ def results() -> str:
         parts += ["", "## The bars", "", bars_table(frame)]
         parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
     kept = sorted(path for path in RESULTS.rglob("*") if path.suffix in (".md", ".html") and path.is_file())
-    parts += ["", "## What the commands wrote", "", *(f"- [{_title(p)}]({p.relative_to(ROOT / 'docs')})" for p in kept)]
+    parts += [
+        "",
+        "## What the commands wrote",
+        "",
+        *(f"- [{_title(p)}]({p.relative_to(ROOT / 'docs')})" for p in kept),
+    ]
     return "\n".join(parts)
 
 
@@ -211,8 +220,12 @@ def draw_headline(found: list[dict[str, Any]]) -> Any:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 where a document is out of date")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing, exit 1 where a document is out of date"
+    )
     check = parser.parse_args().check
     stale = [path for path, text in documents().items() if path.read_text("utf-8") != text]
     if check:

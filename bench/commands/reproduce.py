@@ -24,7 +24,8 @@ def multilabel(
     study: Annotated[
         list[str] | None,
         typer.Option(
-            "--study", help="Beyond the paper: significance, tolerance, time, gain; no table is filled."
+            "--study",
+            help="Beyond the paper: significance, tolerance, time, gain, recipe; no table is filled.",
         ),
     ] = None,
     quick: Annotated[

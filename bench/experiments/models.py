@@ -21,6 +21,7 @@ from gfy.errors import GfyValueError
 
 ENERGIES = ("unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen")
 REGULARIZERS = ("gini", "shannon")
+PRIOR_STARTS = ("concave", "zero", "signed")
 Params = dict[str, Any]
 
 
@@ -33,6 +34,8 @@ class Model:
     labels: int
     rank: int = 1
     regularizer: str = "gini"
+    prior_start: str = "concave"  # what a SPEN's energy is at first; a concave SPEN has no other choice
+    prior_units: int | None = None  # hidden units of the prior; None: min(100, k / 3)
 
     def __post_init__(self) -> None:
         if self.energy not in ENERGIES:
@@ -43,6 +46,10 @@ class Model:
             )
         if self.rank < 1:
             raise GfyValueError(f"rank must be at least 1, {self.rank} was given")
+        if self.prior_start not in PRIOR_STARTS:
+            raise GfyValueError(
+                f"prior_start '{self.prior_start}' is not known; there are {', '.join(PRIOR_STARTS)}"
+            )
 
     @property
     def hidden(self) -> int:
@@ -51,7 +58,7 @@ class Model:
     @property
     def prior_hidden(self) -> int:
         """The same rule for the prior network, whose input is p; a wider one learns to distrust every fraction."""
-        return max(1, min(100, self.labels // 3))
+        return self.prior_units or max(1, min(100, self.labels // 3))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -76,10 +83,19 @@ class Model:
             params |= {"A": np.stack(drawn, axis=-1).reshape(d, k * m), "a": zeros(k * m)}
         if self.energy in ("spen", "concave-spen"):
             g = self.prior_hidden
-            # A prior that may be non-concave starts from nothing: drawn at random it has local maxima at once.
-            last = zeros(g) if self.energy == "spen" else weights(g, 1)[:, 0]
-            params |= {"P1": weights(g, k), "c1": zeros(g), "P2": last, "c2": zeros()}
+            last = weights(g, 1)[:, 0]
+            params |= {"P1": weights(g, k), "c1": zeros(g), "P2": self._output_weights(last), "c2": zeros()}
         return params
+
+    def _output_weights(self, drawn: np.ndarray) -> np.ndarray:
+        """The prior's last layer at first, from a draw w; by default both SPENs start at softplus(w), concave in p.
+
+        A SPEN's weights may turn negative later, and do: y lies on corners and p* between them, so a convex function
+        is larger at y on average. A start of zero or of both signs is without concavity from the first step on.
+        """
+        if self.energy == "concave-spen" or self.prior_start == "signed":
+            return drawn
+        return np.zeros_like(drawn) if self.prior_start == "zero" else np.log1p(np.exp(drawn))
 
     def problem(self) -> Any:
         """The inner problem on [0, 1]^k."""

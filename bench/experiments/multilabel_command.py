@@ -70,10 +70,10 @@ def reproduce(options: Options) -> None:
             fill(cells, store, jobs, options.scheduler, options.data_dir, done, report)
         found = lines(store, datasets, tables, effort)
         if options.quick:
-            console.print(markdown(found), highlight=False, markup=False)
+            console.print(markdown(found, effort), highlight=False, markup=False)
             return
         # The files hold all that is stored, not only what was asked for this time.
-        for path in write_all(options.out, lines(store, DATASETS, TABLES, effort)):
+        for path in write_all(options.out, lines(store, DATASETS, TABLES, effort), effort):
             console.print(f"wrote {path}")
     finally:
         store.close()

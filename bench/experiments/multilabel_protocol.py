@@ -15,7 +15,7 @@ import numpy as np
 from bench.datasets.load import load
 from bench.datasets.splits import Dataset, development_split, normalised
 from bench.experiments.metrics import metrics, right_decisions
-from bench.experiments.multilabel_cells import Cell, paper_accuracy
+from bench.experiments.multilabel_cells import Cell, Effort, paper_accuracy
 from bench.experiments.objectives import predicting_problem
 from bench.experiments.training import Recipe, Settings, Trainer
 
@@ -27,16 +27,16 @@ def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | No
     tell = report or (lambda stage, done, of: None)
     dataset = load(cell.dataset, data_dir)
     recipe = cell.recipe(dataset.features, dataset.labels)
-    settings = cell.effort.settings(cell.gain)
+    settings = cell.effort.settings()
     wall, processor = time.perf_counter(), time.process_time()
-    held_out, curve = _select(recipe, settings, cell.effort.seeds[: cell.effort.selection], dataset, tell)
+    held_out, curve = select(recipe, settings, cell.effort, dataset, tell)
     chosen = int(held_out.mean(axis=0).argmax())
     selected = time.process_time()
     final = _refit(recipe, settings.at(chosen), cell.effort.seeds, dataset, tell)
     refitted = time.process_time()
     accuracy = 100 * np.array([m["accuracy"] for m in final["metrics"]])
     return {
-        **_identity(cell, recipe, dataset),
+        **_identity(cell, recipe, dataset, len(held_out)),
         "status": "ok",
         "score": float(accuracy.mean()),
         "score_name": "test accuracy (%)",
@@ -62,15 +62,17 @@ def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | No
     }
 
 
-def _select(
-    recipe: Recipe, settings: Settings, seeds: tuple[int, ...], dataset: Dataset, tell: Report
+def select(
+    recipe: Recipe, settings: Settings, effort: Effort, dataset: Dataset, tell: Report | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Held-out accuracy of every seed and setting at the last epoch [S, H], and its course [blocks, H]."""
+    """Held-out accuracy of every voting seed and setting at the last epoch [S, H], and its course [blocks, H]."""
     fitted, held_out = normalised(*development_split(dataset))
+    seeds = effort.votes(len(held_out))
     trainer = Trainer(recipe, settings, seeds)
     course = []
     for done, carry in trainer.run(fitted.X, fitted.Y, block=max(1, recipe.epochs // 5)):
-        tell(f"{len(settings)} settings x {len(seeds)} seeds", done, recipe.epochs)
+        if tell is not None:
+            tell(f"{len(settings)} settings x {len(seeds)} seeds", done, recipe.epochs)
         course.append(trainer.accuracy(carry.params, held_out.X, held_out.Y))
     return course[-1], np.stack(course).mean(axis=1)
 
@@ -116,7 +118,7 @@ def certificate(
     }
 
 
-def _identity(cell: Cell, recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
+def _identity(cell: Cell, recipe: Recipe, dataset: Dataset, votes: int) -> dict[str, Any]:
     """The columns that say which cell this is."""
     effort = cell.effort
     return {
@@ -131,9 +133,9 @@ def _identity(cell: Cell, recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
         "batch": effort.batch,
         "rank": cell.rank if cell.energy == "pairwise" else None,
         "problem_params": {
-            "loss": cell.loss, "epochs": effort.epochs, "seeds": list(effort.seeds), "selection": effort.selection,
+            "loss": cell.loss, "epochs": effort.epochs, "seeds": list(effort.seeds), "selection": votes,
             "hidden": recipe.model.hidden,
-            "penalties": effort.penalties, "rates": effort.rates, "gain": cell.gain,
+            "penalties": effort.penalties, "rates": effort.rates,
             "rows": [len(dataset.train), len(dataset.test)], "features": dataset.features,
             "initialisation": "Glorot uniform", "decay": effort.decay, "prior_hidden": recipe.model.prior_hidden,
             "optimiser": "Adam",

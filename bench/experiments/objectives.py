@@ -17,11 +17,13 @@ GRADIENTS = ("envelope", "implicit", "unrolled")
 
 @dataclass(frozen=True)
 class NearlyLinear:
-    """Solves a rank-one problem without regularizer by its neighbour with gamma <p, p - 1> added.
+    """Solves a rank-one problem without regularizer by its neighbour with gamma s <p, p - 1> added, s = max |u|.
 
     Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
-    scalar equation of `DualNewton` again, and the value found is at most gamma * sum p (1 - p) below the
-    maximum: of that sum generically one coordinate is not an integer, so gamma / 4.
+    scalar equation of `DualNewton` again, and the value found is at most gamma s * sum p (1 - p) below the
+    maximum: of that sum generically one coordinate is not an integer, so gamma s / 4. The size s makes gamma a
+    relative one: the perceptron's loss falls with the size of u, so a network in training shrinks it, and any fixed
+    gamma would become the regularizer that this loss is there to do without.
     """
 
     gamma: float = 1e-3
@@ -36,13 +38,19 @@ class NearlyLinear:
 
         if not isinstance(problem.regularizer, gfy.Zero):
             return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
+        if not isinstance(problem.energy, gfy.Pairwise):
+            return f"{problem.energy.name} is not scaled by the size of u: NearlyLinear serves Pairwise"
         return solvers.DualNewton().unsupported(self._neighbour(problem))
 
     def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = None) -> Any:
         import gfy
         import solvers
 
-        return solvers.DualNewton().solve(self._neighbour(problem), v, p0, stop or gfy.Stop())
+        xp = gfy.backend_of(v).xp
+        size = xp.max(xp.abs(v.u), axis=-1)[..., None] + 1e-30
+        # <u, p> / s - <a / sqrt(s), p>^2 / 2 has the same argmax as the energy itself
+        scaled = gfy.Pairwise.Input(v.u / size, v.A / xp.sqrt(size)[..., None])
+        return solvers.DualNewton().solve(self._neighbour(problem), scaled, p0, stop or gfy.Stop())
 
     def _neighbour(self, problem: Any) -> Any:
         import gfy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ for package in ("jax", "optax", "sklearn"):
 from bench.commands.predict import predict  # noqa: E402
 from bench.commands.reproduce import app as reproduce  # noqa: E402
 from bench.commands.train import train  # noqa: E402
-from bench.experiments.multilabel_cells import FULL, Cell, paper_accuracy, plan  # noqa: E402
+from bench.experiments.multilabel_cells import FULL, QUICK, Cell, paper_accuracy, plan  # noqa: E402
 from bench.experiments.multilabel_run import fill, missing  # noqa: E402
-from bench.experiments.multilabel_table import COLUMNS, html_page, latex, lines, markdown, write_csv  # noqa: E402
+from bench.experiments.multilabel_table import COLUMNS, html_page, latex, lines, markdown, note, write_csv  # noqa: E402
 from bench.records import Store  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
 
@@ -74,6 +75,21 @@ def test_quick_reproduction_is_resumable(tmp_path: Path) -> None:
     second = CliRunner().invoke(reproduce, arguments)
     assert "2 cells, 2 stored already, 0 to train" in second.output
     assert "| gradients | synthetic | pairwise | gfy | implicit |" in second.output
+    said = " ".join(second.output.split())
+    assert "A short run, not the paper's protocol" in said
+    assert "10 epochs" in said
+    assert "100 epochs" not in said
+
+
+def test_the_caption_says_what_was_run() -> None:
+    full, quick = note(FULL), note(QUICK)
+    assert "100 epochs of Adam with a rate that falls" in full
+    assert "50 settings (5 penalties, 10 rates)" in full
+    assert "of 3 seeds" in full
+    assert "short" not in full
+    assert "best of 8 settings (2 penalties, 4 rates)" in quick
+    assert "of one seed" in quick
+    assert "falls" not in note(replace(FULL, decay=False))
 
 
 def test_the_plan_and_the_papers_figures() -> None:
@@ -144,7 +160,7 @@ def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert tuple(read[0]) == COLUMNS
     assert read[0]["accuracy"] == "80.4"
     assert read[0]["paper"] == "80.19"
-    assert "| 80.40 ± 0.25 | 80.19 | +0.21 |" in markdown(found)
-    assert "<td>80.40 ± 0.25</td>" in html_page(found)
+    assert "| 80.40 ± 0.25 | 80.19 | +0.21 |" in markdown(found, FULL)
+    assert "<td>80.40 ± 0.25</td>" in html_page(found, FULL)
     assert r"80.40 $\pm$ 0.25 (80.19)" in latex(found)
     assert r"\end{tabular}" in latex(found)

@@ -123,6 +123,49 @@ def test_the_perceptrons_solver_is_certified(rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.parametrize("size", [1e-5, 1e-2, 1.0, 1e3])
+def test_the_perceptrons_solver_is_no_regularizer_at_any_size(size: float, rng: np.random.Generator) -> None:
+    """The perceptron's loss shrinks its scores: what is added to solve it must shrink with them."""
+    import gfy
+
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    u, a = size * rng.normal(size=(60, 9)), np.sqrt(size) * rng.normal(size=(60, 9, 1))
+    v = gfy.Pairwise.Input(jax.numpy.asarray(u), jax.numpy.asarray(a))
+    y = jax.numpy.asarray((rng.uniform(size=(60, 9)) > 0.5).astype(u.dtype))
+    plain = gfy.InnerProblem(gfy.Pairwise(), gfy.Zero(), gfy.Box(0.0, 1.0))
+    solution = NearlyLinear().solve(plain, v, None, gfy.Stop(tol=1e-6, max_steps=100))
+    largest = np.abs(u).max(axis=-1)
+    assert (gfy.certify(plain, v, solution.p).gap <= 1e-3 * largest * 9 / 4).all()
+    fractions = ((solution.p > 1e-3) & (solution.p < 1 - 1e-3)).sum(axis=-1)
+    assert fractions.mean() <= 1.1  # a plain maximum has at most one, up to ties within a thousandth
+    loss = gfy.PerceptronLoss(problem, solver=NearlyLinear(), stop=gfy.Stop(tol=1e-6, max_steps=100))(v, y)
+    expected = plain.value(v, solution.p) - plain.value(v, y)
+    np.testing.assert_allclose(loss, expected, rtol=1e-4, atol=1e-5 * size)
+
+
+def test_both_spens_start_from_one_concave_energy() -> None:
+    priors = {
+        (energy, start): Model(energy, 30, 12, prior_start=start).init(3)["P2"]
+        for energy in ("spen", "concave-spen")
+        for start in ("concave", "zero", "signed")
+    }
+    drawn = priors["concave-spen", "concave"]
+    np.testing.assert_allclose(priors["spen", "concave"], np.log1p(np.exp(drawn)), rtol=1e-6)
+    assert not priors["spen", "zero"].any()
+    for energy, start in (("concave-spen", "zero"), ("spen", "signed")):
+        np.testing.assert_array_equal(priors[energy, start], drawn)
+    assert Model("spen", 30, 12).init(0)["P1"].shape == (4, 12)
+    assert Model("spen", 30, 12, prior_units=7).init(0)["P1"].shape == (7, 12)
+    with pytest.raises(GfyValueError, match="there are concave"):
+        Model("spen", 30, 12, prior_start="convex")
+
+
+def test_few_held_out_examples_are_asked_with_every_seed() -> None:
+    effort = Effort(seeds=(4, 5, 6))
+    assert effort.votes(199) == (4, 5, 6)
+    assert effort.votes(200) == (4,)
+
+
 def test_bad_choices_get_a_sentence() -> None:
     with pytest.raises(GfyValueError, match="there are unary-linear"):
         Model("unarylinear", 3, 2)
@@ -134,7 +177,7 @@ def test_bad_choices_get_a_sentence() -> None:
 
 def test_a_cell_is_filled_by_the_protocol(monkeypatch: pytest.MonkeyPatch, dataset: Dataset) -> None:
     monkeypatch.setattr("bench.experiments.multilabel_protocol.load", lambda name, folder: dataset)
-    effort = Effort(epochs=5, penalties=2, rates=2, seeds=(0, 1), selection=1)
+    effort = Effort(epochs=5, penalties=2, rates=2, seeds=(0, 1))
     row = run_cell(Cell("synthetic", "pairwise", effort=effort))
     assert row["status"] == "ok"
     assert row["gap"] < 1e-4

@@ -1,0 +1,77 @@
+"""The studies beside the tables: what they store, and that a stored trial is not run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+for package in ("jax", "optax", "sklearn"):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+
+from bench.datasets.splits import Dataset  # noqa: E402
+from bench.datasets.synthetic import correlated  # noqa: E402
+from bench.experiments import multilabel_recipe, multilabel_studies  # noqa: E402
+from bench.experiments.multilabel_cells import Cell, Effort  # noqa: E402
+from bench.experiments.multilabel_recipe import TRIALS, Trial, settle  # noqa: E402
+from bench.experiments.training import one_setting  # noqa: E402
+from bench.records import Store  # noqa: E402
+
+EFFORT = Effort(epochs=2, penalties=1, rates=2, seeds=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return correlated(n_train=80, n_test=40, features=9, labels=6, causes=2)
+
+
+def test_time_to_score_stores_the_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: Dataset
+) -> None:
+    course = [(0.1, 0.5), (0.2, 0.7), (0.3, 0.75)]
+    monkeypatch.setattr(multilabel_studies, "load", lambda *_: dataset)
+    monkeypatch.setattr(multilabel_studies, "_course", lambda *_: course)
+    chosen = (Cell("synthetic", "pairwise", effort=EFFORT), one_setting(0.1, 0.01))
+    monkeypatch.setattr(multilabel_studies, "chosen_setting", lambda *_: chosen)
+    with Store(tmp_path / "rows.sqlite") as store:
+        found = multilabel_studies.time_to_score(store, "synthetic", EFFORT, None, lambda _: None)
+        rows = store.frame()
+    assert len(rows) == len(found) == 3 + 1 + 4
+    for extra in map(json.loads, rows["extra"]):
+        assert extra["curve"] == {"seconds": [0.1, 0.2, 0.3], "score": [50.0, 70.0, 75.0]}
+        assert extra["seconds_to_target"] == 0.3
+    assert "curve" not in found[0]  # the CSV file has one number a field
+
+
+def test_the_recipe_is_settled_on_held_out_examples_and_resumable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: Dataset
+) -> None:
+    blind = Dataset(dataset.name, dataset.train, dataset.train.rows(np.arange(0)))  # no test part to look at
+    monkeypatch.setattr(multilabel_recipe, "load", lambda *_: blind)
+    trials = (
+        Trial("pairwise", "as used"),
+        Trial("spen", "wide, constant", {"decay": False}, {"max_steps": 3}, {"prior_units": "hidden"}),
+    )
+    with Store(tmp_path / "rows.sqlite") as store:
+        found = settle(store, ("synthetic",), EFFORT, None, lambda _: None, trials)
+
+        def refuse(*_: Any) -> None:
+            raise AssertionError("a stored trial was run again")
+
+        monkeypatch.setattr(multilabel_recipe, "select", refuse)
+        assert settle(store, ("synthetic",), EFFORT, None, lambda _: None, trials) == found
+        frame = store.frame()
+    assert [line["choice"] for line in found] == ["as used", "wide, constant"]
+    assert [line["votes"] for line in found] == [2, 2]
+    assert set(frame["score_name"]) == {"held-out accuracy (%)"}
+
+
+def test_every_trial_has_a_reference_and_changes_something() -> None:
+    for trial in TRIALS:
+        changes = bool(trial.effort or trial.recipe or trial.model or trial.gain != 1.0)
+        assert changes == (trial.choice != "as used")
+        assert Trial(trial.energy, "as used") in TRIALS
+    assert len({trial.key("yeast", EFFORT) for trial in TRIALS}) == len(TRIALS)
