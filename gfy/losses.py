@@ -84,7 +84,9 @@ class FenchelYoungLoss(Loss):
     """
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
-        return self._maximum(self.problem, v, p0) - self.problem.value(v, y)
+        p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
+        omega = self.problem.regularizer
+        return self.problem.energy.difference(v, p, y) + omega.value(y) - omega.value(p)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ step is the middle. One iteration is one pass over u and a.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.problem import InnerProblem
@@ -32,42 +32,77 @@ class State(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """u and a [..., k] of Phi = <u, p> - <a, p>^2 / 2; where `gain` is not None, of p = clip(u - a t) instead."""
+    """u and a [..., k] of Phi = <u, p> - <a, p>^2 / 2; `total` = sum a, where eager torch wants it (see `_eager`)."""
 
     u: Array
     a: Array
-    squares: Array | None = None
-    gain: float | None = None
+    total: Array | None = None
 
 
 def parts(problem: InnerProblem, v: Input) -> Parts:
     base = v.v if hasattr(v, "c") else v
     u, a = base.u + v.c if hasattr(v, "c") else base.u, base.A[..., 0]
-    omega = problem.regularizer
-    if backend_of(u).name == "torch" and isinstance(omega, Quadratic) and u.numel() <= _LARGE:
-        # scaled once, a step is six kernels; JAX fuses the scaling into the pass it makes anyway
-        scaled = a / omega.curvature
-        return Parts((u + omega.tilt) / omega.curvature, scaled, scaled * scaled, omega.curvature)
-    return Parts(u, a)
+    eager = backend_of(u).name == "torch" and isinstance(problem.regularizer, Quadratic)
+    return Parts(u, a, a.sum(-1) if eager else None)
 
 
 def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
     """<a, p(t)> and minus its derivative in t, [...]."""
-    if given.gain is not None:
-        p, free = _clipped(problem, given, t)
-        return given.gain * inner(given.a, p), given.gain * inner(given.squares, free.to(p.dtype))
-    value, bend = 0 * t, 0 * t
-    for u, a in _pieces(problem, given):
-        p, slope = respond(problem, u - a * t[..., None])
-        value, bend = value + inner(a, p), bend + inner(a * a, slope)
-    return value, bend
+    pieces = list(_pieces(problem, given))
+    found = [
+        _eager(problem, *piece, t) if given.total is not None else _fused(problem, *piece, t)
+        for piece in pieces
+    ]
+    value, bend = found[0] if len(found) == 1 else (sum(x) for x in zip(*found, strict=True))
+    if given.total is None:
+        return value, bend
+    omega = problem.regularizer
+    assert isinstance(omega, Quadratic)
+    return (value + omega.tilt * given.total) / omega.curvature, bend / omega.curvature
+
+
+def _fused(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, Array]:
+    p, slope = respond(problem, u - a * t[..., None])
+    return inner(a, p), inner(a * a, slope)
+
+
+def _eager(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, Array]:
+    """For omega = c p^2 / 2 - tilt p: <a, q> with q = c p - tilt, a clamp of u - a t, and |a|^2 over the free labels.
+
+    A few kernels and no scaling of [..., k]; what is left to do is on [...].
+    """
+    import torch
+
+    x, q, low, high = _clamped(problem, u, a, t)
+    if isinstance(low, float) and isinstance(high, float):
+        # the clamp's own derivative is one kernel; a mask of booleans takes four times as long
+        free = torch.ops.aten.hardtanh_backward(a, x, low, high)
+    else:
+        free = torch.where(q == x, a, 0 * a)
+    return inner(a, q), inner(free, free)
+
+
+def _clamped(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, Array, Any, Any]:
+    """x = u - a t, its clamp to c low - tilt and c high - tilt, and these bounds."""
+    import torch
+
+    omega = problem.regularizer
+    assert isinstance(omega, Quadratic)
+    low, high = (omega.curvature * b - omega.tilt for b in problem.domain.bounds(u))  # type: ignore[attr-defined]
+    x = torch.addcmul(u, a, t[..., None], value=-1)
+    return x, torch.clamp(x, low, high), low, high
 
 
 def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
     """p(t), [..., k]."""
-    if given.gain is not None:
-        return _clipped(problem, given, t)[0]
-    found = [respond(problem, u - a * t[..., None])[0] for u, a in _pieces(problem, given)]
+    omega = problem.regularizer
+    found = []
+    for u, a in _pieces(problem, given):
+        if given.total is None:
+            found.append(respond(problem, u - a * t[..., None])[0])
+        else:
+            assert isinstance(omega, Quadratic)
+            found.append((_clamped(problem, u, a, t)[1] + omega.tilt) / omega.curvature)
     return found[0] if len(found) == 1 else backend_of(t).xp.concat(found, axis=-1)
 
 
@@ -84,18 +119,9 @@ def _pieces(problem: InnerProblem, given: Parts) -> Iterator[tuple[Array, Array]
         yield u[..., begin : begin + width], a[..., begin : begin + width]
 
 
-def _clipped(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
-    import torch
-
-    x = torch.addcmul(given.u, given.a, t[..., None], value=-1)
-    low, high = problem.domain.bounds(x)  # type: ignore[attr-defined]
-    p = torch.clamp(x, low, high)
-    return p, p == x
-
-
 def start(problem: InnerProblem, given: Parts, p0: Array | None) -> State:
     xp = backend_of(given.u).xp
-    t = inner(given.a, given.u) * 0 if p0 is None else inner(given.a, p0) * (given.gain or 1.0)
+    t = inner(given.a, given.u) * 0 if p0 is None else inner(given.a, p0)
     wide = xp.where(xp.isfinite(t), xp.full_like(t, float("inf")), t)
     big = xp.where(xp.isfinite(t), xp.full_like(t, 1e30), t)
     return State(t, -wide, wide, wide, big, 0 * t)
@@ -118,7 +144,8 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     slow = (width > 0.5 * state.width) & (state.error <= 2 * size)
     inside = (proposal > left) & (proposal < right) & ~slow
     following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone
-    return State(following, left, right, width, size, 8 * backend.eps(t) * xp.abs(value))
+    noise = xp.abs(value) if given.total is None else xp.abs(value) + xp.abs(given.total)
+    return State(following, left, right, width, size, 8 * backend.eps(t) * noise)
 
 
 def inner(a: Array, b: Array) -> Array:

@@ -71,9 +71,9 @@ def iterate(
 
     def body(now: Run, v: Any) -> Run:
         new = step(v, now.state)
-        sound = xp.isfinite(new.error)
+        sound = new.error < math.inf  # an error is never negative; NaN is not below anything
         if hasattr(new, "p"):
-            sound = sound & xp.all(xp.isfinite(new.p), axis=-1)
+            sound = sound & all_finite(new.p)
         kept = freeze(xp, now.active & sound, new, now.state) if hold else new
         steps = now.steps + xp.astype(now.active, now.steps.dtype)
         return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1)
@@ -160,10 +160,17 @@ def solution(problem: InnerProblem, final: Run, stop: Stop, p: Array | None = No
     """What the loop found; an example that never had a finite p is answered with a point of C."""
     state = final.state
     p = state.p if p is None else p
-    xp = backend_of(p).xp
-    sound = xp.all(xp.isfinite(p), axis=-1)
-    p = xp.where(sound[..., None], p, _somewhere(problem, p))
+    backend = backend_of(p)
+    xp = backend.xp
+    sound = all_finite(p)
+    if not (backend.is_concrete(sound) and bool(xp.all(sound))):
+        p = xp.where(sound[..., None], p, _somewhere(problem, p))
     return Solution(p, state.error, final.steps, finished(state, stop) & sound)
+
+
+def all_finite(p: Array) -> Array:
+    """Which rows of p [..., k] hold no NaN and no infinity: their sum tells, in one pass."""
+    return backend_of(p).xp.abs(p.sum(-1)) < math.inf
 
 
 def _somewhere(problem: InnerProblem, like: Array) -> Array:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gfy.backend import Backend, backend_of
+from gfy.backend import backend_of
 from gfy.math import dot, matvec, solve
+from gfy.positive import responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers import BinaryShannon, Quadratic, Shannon
@@ -34,22 +33,9 @@ def slope_at(problem: InnerProblem, p: Array) -> Array:
 
 
 def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
-    """d for a dense Hessian U on a box or simplex: with D = diag(J), z solves (I - D^1/2 U D^1/2) z = D^1/2 r."""
-    backend = backend_of(p)
-    xp = backend.xp
-    D = slope_at(problem, p)
-    root = xp.sqrt(D)
-    eye = backend.asarray(np.eye(p.shape[-1]), like=p)
-    system = eye - root[..., :, None] * U * root[..., None, :]
-    if getattr(problem.domain, "total", None) is None:
-        moved = root * cholesky_solve(backend, system, (root * r)[..., None])[..., 0]
-    else:  # sum dp = 0: one more multiplier
-        both = cholesky_solve(backend, system, xp.stack([root * r, root], axis=-1))
-        free, tilt = root * both[..., 0], root * both[..., 1]
-        weight = tilt.sum(-1)
-        share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
-        moved = free - share[..., None] * tilt
-    return r + matvec(U, moved)
+    """d for a dense Hessian U on a box or simplex."""
+    balanced = getattr(problem.domain, "total", None) is not None
+    return r + matvec(U, responder(U, slope_at(problem, p), balanced)(r))
 
 
 def positive_solve(matrix: Array, rhs: Array) -> Array:
@@ -69,21 +55,6 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
         table = table - (table[..., i] * others[i])[..., None] * row[..., None, :]
         table = table.at[..., i, :].set(row)
     return table[..., -1]
-
-
-def cholesky_solve(backend: Backend, matrix: Array, rhs: Array) -> Array:
-    """Symmetric positive definite systems [..., n, n] y = [..., n, r]."""
-    if backend.name == "jax":
-        from jax.scipy.linalg import cho_solve
-
-        factor = backend.xp.linalg.cholesky(matrix)
-        return cho_solve((factor, True), rhs)
-    if backend.name == "torch":
-        import torch
-
-        factor, _ = torch.linalg.cholesky_ex(matrix)  # a failed factor gives NaN, which the step refuses
-        return torch.cholesky_solve(rhs, factor)
-    return np.linalg.solve(matrix, rhs)
 
 
 class _Krylov(NamedTuple):

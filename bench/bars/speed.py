@@ -182,10 +182,10 @@ BARS = (
         Race(("CoordinateAscent", "ProjectedNewton", "ProjectedGradient", "Auto"), BOX_PEERS, 3.0,
              special=("CoordinateAscent", "JaxoptBoxCDQP", 2.0), examples=32),
     ),
-    _simplex("simplex-gini", ("ProjectedGradient", "ProjectedNewton", "DualNewton", "Auto")),
-    _simplex("simplex-shannon", ("MirrorAscent", "ProjectedGradient", "ProjectedNewton", "Auto")),
+    _simplex("simplex-gini", ("ProjectedGradient", "Auto")),
+    _simplex("simplex-shannon", ("MirrorAscent", "ProjectedGradient", "Auto")),
     _plain(
         "concave-spen", "concave-spen", None,
-        Race(("DualNewton", "ProjectedGradient"), ("JaxoptProjectedGradient",), 3.0),
+        Race(("DualNewton",), ("JaxoptProjectedGradient",), 3.0),
     ),
 )  # fmt: skip

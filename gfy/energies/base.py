@@ -17,8 +17,16 @@ class LowRank(NamedTuple):
 
     A: Array
 
+    def across(self, x: Array) -> Array:
+        """A^T x, [..., m]; one column is a plain inner product, which fuses with what is around it."""
+        return dot(self.A[..., 0], x)[..., None] if self.A.shape[-1] == 1 else matvec(transpose(self.A), x)
+
+    def along(self, t: Array) -> Array:
+        """A t, [..., k]."""
+        return self.A[..., 0] * t if self.A.shape[-1] == 1 else matvec(self.A, t)
+
     def product(self, x: Array) -> Array:
-        return -matvec(self.A, matvec(transpose(self.A), x))
+        return -self.along(self.across(x))
 
     def bound(self) -> Array:
         """An upper bound of the spectral norm, [...]."""
@@ -74,6 +82,10 @@ class Energy:
     def value(self, v: Input, p: Array) -> Array:
         """Phi(v, p), [...]."""
         raise NotImplementedError(f"{self.name}.value")
+
+    def difference(self, v: Input, p: Array, q: Array) -> Array:
+        """Phi(v, p) - Phi(v, q), [...]; an energy may say it in a form that loses no digits where p is near q."""
+        return self.value(v, p) - self.value(v, q)
 
     def grad_p(self, v: Input, p: Array) -> Array:
         """The (super)gradient of Phi in p, [..., k]."""

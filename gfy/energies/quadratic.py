@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import Dense, Energy, LowRank, agree
-from gfy.math import dot, matvec, symmetric_matvec, transpose
+from gfy.math import dot, symmetric_matvec
 from gfy.protocols import Array
 
 
@@ -88,11 +88,15 @@ class Pairwise(Energy):
     ranks = {"u": 1, "A": 2}
 
     def value(self, v: Any, p: Array) -> Array:
-        t = matvec(transpose(v.A), p)
+        t = LowRank(v.A).across(p)
         return dot(v.u, p) - 0.5 * dot(t, t)
 
+    def difference(self, v: Any, p: Array, q: Array) -> Array:
+        pairs = LowRank(v.A)
+        return dot(v.u, p - q) - 0.5 * dot(pairs.across(p - q), pairs.across(p + q))
+
     def grad_p(self, v: Any, p: Array) -> Array:
-        return v.u - matvec(v.A, matvec(transpose(v.A), p))
+        return v.u + LowRank(v.A).product(p)
 
     def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])

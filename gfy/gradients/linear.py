@@ -10,8 +10,11 @@ import numpy as np
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.math import dot, matvec, solve, transpose
+from gfy.positive import responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
+from gfy.regularizers.base import Separable
+from gfy.sets.base import BandSet
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
 Operator = Callable[[Array], Array]
@@ -39,7 +42,9 @@ def solver_for(
     if method == "auto" and isinstance(curvature, LowRank):
         return (*_woodbury(problem, theta, curvature.A), product)
     if method in ("auto", "dense"):
-        return (*_dense(problem, theta, _hessian_matrix(problem, v, p)), product)
+        hessian_matrix = _hessian_matrix(problem, v, p)
+        factors = _cholesky if _symmetric(problem) else _dense
+        return (*factors(problem, theta, hessian_matrix), product)
     floor = 8 * backend_of(p).eps(p)
     tol = max(tol, floor)
     transposed = lambda x: x - hessian(jacobian(x))  # noqa: E731
@@ -81,6 +86,28 @@ def _hessian_matrix(problem: InnerProblem, v: Input, p: Array) -> Array:
     eye = backend.asarray(np.eye(k), like=p)
     rows = [problem.energy.hessian_product(v, p, eye[j] + 0 * p) for j in range(k)]
     return backend.xp.stack(rows, axis=-2)
+
+
+def _symmetric(problem: InnerProblem) -> bool:
+    """Whether J is a diagonal (less one multiplier) and H negative semi-definite: then Cholesky's factors do."""
+    regular = isinstance(problem.regularizer, Separable) and isinstance(problem.domain, BandSet)
+    return regular and problem.energy.concave
+
+
+def _cholesky(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:
+    """x = b + (I - J H)^-1 J (H b), and for the transpose x = b + H (I - J H)^-1 J b: the same symmetric system."""
+    domain, omega = problem.domain, problem.regularizer
+    assert isinstance(domain, BandSet)
+    assert isinstance(omega, Separable)
+    respond = responder(hessian, omega.slopes(theta, domain), domain.total is not None)
+
+    def forward(b: Array) -> Array:
+        return b + respond(matvec(hessian, b))
+
+    def backward(b: Array) -> Array:
+        return b + matvec(hessian, respond(b))
+
+    return forward, backward
 
 
 def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:

@@ -11,12 +11,15 @@ from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, SteppableSolver, Stop
 
+_SHORT = 8  # steps whose graph is kept whole
+
 
 @dataclass(frozen=True)
 class Unrolled:
     """dp*/dv through `steps` iterations of a steppable solver, kept (or recomputed) for the backward pass.
 
-    `checkpoint=True` keeps every sqrt(steps)-th state and recomputes the rest: memory O(sqrt(steps)).
+    `checkpoint=True` keeps every sqrt(steps)-th state and recomputes the rest, in stretches of stretches: memory
+    O(sqrt(steps)) for states, and the graph of a few steps.
     `last=K` solves first and differentiates K further iterations only (K = 1: one-step, or Jacobian-free,
     differentiation).
     """
@@ -61,10 +64,12 @@ class Unrolled:
         def step(state: Any) -> Any:
             return solver.step(problem, v, state)
 
-        state = solver.init(problem, v, p0)
-        if not self.checkpoint:
-            return backend.scan(step, state, length).p
-        block = max(1, math.isqrt(length))
-        inner = backend.checkpoint(lambda s: backend.scan(step, s, block))
-        state = backend.scan(inner, state, length // block)
-        return backend.scan(step, state, length % block).p if length % block else state.p
+        def advance(state: Any, length: int) -> Any:
+            """`length` steps; of a long stretch only every sqrt(length)-th state is kept, and so on within it."""
+            if not self.checkpoint or length <= _SHORT:
+                return backend.scan(step, state, length)
+            block = math.isqrt(length)
+            inner = backend.checkpoint(lambda s: advance(s, block))
+            return advance(backend.scan(inner, state, length // block), length % block)
+
+        return advance(solver.init(problem, v, p0), length).p

@@ -142,17 +142,23 @@ class Separable(Regularizer):
             return domain.flat(Margins(self).jacobian_product(domain.matrix(theta), domain.matrix(x)))
         if not isinstance(domain, BandSet):
             return super().jacobian_product(theta, domain, x)
-        low, high = domain.bounds(theta)
+        slope = self.slopes(theta, domain)
         if domain.total is None:
-            return self.coordinate_slope(theta, low, high) * x
-        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
-            return namespace(x).zeros_like(x)
-        slope = self.coordinate_slope(self._shifted(theta, domain), low, high)
+            return slope * x
         weight = slope.sum(-1)[..., None]
         mean = dot(slope, x)[..., None] / namespace(x).where(
             weight > 0, weight, namespace(x).ones_like(weight)
         )
         return slope * (x - mean)
+
+    def slopes(self, theta: Array, domain: BandSet) -> Array:
+        """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
+        low, high = domain.bounds(theta)
+        if domain.total is None:
+            return self.coordinate_slope(theta, low, high)
+        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
+            return namespace(theta).zeros_like(theta)  # the set is one point
+        return self.coordinate_slope(self._shifted(theta, domain), low, high)
 
     def _shifted(self, theta: Array, domain: BandSet) -> Array:
         """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
-from gfy.math import clip, dot, logsumexp, relu, sigmoid, softmax, softplus, xlogx
+from gfy.math import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
 from gfy.protocols import Array
 from gfy.regularizers.base import Separable, peak_coordinate
 from gfy.regularizers.quadratic import check_positive
-from gfy.sets.base import ConvexSet
+from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.box import Box
 from gfy.sets.simplex import Simplex
 
@@ -58,11 +58,10 @@ class Shannon(Separable):
             return self.gamma * logsumexp(theta / self.gamma)
         return super().conjugate(theta, domain)
 
-    def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
+    def slopes(self, theta: Array, domain: BandSet) -> Array:
         if not isinstance(domain, Simplex):
-            return super().jacobian_product(theta, domain, x)
-        p = softmax(theta / self.gamma)
-        return p * (x - dot(p, x)[..., None]) / self.gamma
+            return super().slopes(theta, domain)
+        return softmax(theta / self.gamma) / self.gamma
 
     def strong_convexity(self, domain: ConvexSet) -> float:
         peak = peak_coordinate(domain)  # omega'' = gamma / p

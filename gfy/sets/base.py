@@ -73,8 +73,13 @@ class BandSet(ConvexSet):
     def violation(self, p: Array) -> Array:
         xp = namespace(p)
         low, high = self.bounds(p)
-        outside = xp.maximum(low - p, p - high)
-        worst = clip(xp.max(outside, axis=-1), 0.0, float("inf"))
+        if isinstance(low, float) and isinstance(
+            high, float
+        ):  # two passes, and nothing as large as p in between
+            outside = xp.maximum(low - xp.min(p, axis=-1), xp.max(p, axis=-1) - high)
+        else:
+            outside = xp.max(xp.maximum(low - p, p - high), axis=-1)
+        worst = clip(outside, 0.0, float("inf"))
         if self.total is None:
             return worst
         return xp.maximum(worst, xp.abs(p.sum(-1) - self.total))

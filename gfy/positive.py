@@ -1,0 +1,77 @@
+"""Symmetric positive definite systems: what Newton's steps and implicit derivatives of concave problems ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gfy.backend import Backend, backend_of
+from gfy.protocols import Array
+
+_WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
+
+
+def cholesky(backend: Backend, matrix: Array) -> Callable[[Array], Array]:
+    """rhs [..., n, r] -> the solution of [..., n, n] Y = rhs; NaN where a matrix is not positive definite."""
+    if backend.name == "jax":
+        from jax.lax import linalg
+
+        lower = linalg.cholesky(matrix, symmetrize_input=False)
+
+        def solve(rhs: Array) -> Array:
+            half = linalg.triangular_solve(lower, rhs, left_side=True, lower=True)
+            return linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)
+
+        return solve
+    if backend.name == "torch":
+        import torch
+
+        factor, _ = torch.linalg.cholesky_ex(matrix)
+        return lambda rhs: torch.cholesky_solve(rhs, factor)
+    return lambda rhs: np.linalg.solve(matrix, rhs)
+
+
+def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
+    """r -> z = (I - J H)^-1 J r, the answer of p to scores moved by r; H <= 0 is [..., k, k], D and r [..., k].
+
+    J is diag(D), less D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system
+    I - D^1/2 H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move: where sizes may depend on
+    values (eager torch) the system is that of the free ones alone.
+    """
+    backend = backend_of(D)
+    count = _free(D) if backend.name == "torch" and backend.is_concrete(D, hessian) else None
+    if count is None:
+        return _whole(hessian, D, balanced)
+    index = backend.xp.argsort((D <= 0).int(), stable=True)[..., :count]
+    k = D.shape[-1]
+    flat = hessian.expand(*D.shape, k).reshape(*D.shape[:-1], k * k)
+    places = (k * index[..., :, None] + index[..., None, :]).reshape(*D.shape[:-1], count * count)
+    part = flat.take_along_dim(places, -1).reshape(*D.shape[:-1], count, count)
+    inner = _whole(part, D.take_along_dim(index, -1), balanced)
+    return lambda r: (0 * D).scatter(-1, index, inner((r + 0 * D).take_along_dim(index, -1)))
+
+
+def _free(D: Array) -> int | None:
+    """How many coordinates are free in the example that has most of them; None where nearly all are."""
+    most = int((D > 0).sum(-1).max()) if D.numel() else 0
+    return most if 0 < most <= _WORTH * D.shape[-1] else None
+
+
+def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
+    backend = backend_of(D)
+    xp = backend.xp
+    root = xp.sqrt(D)
+    eye = backend.asarray(np.eye(D.shape[-1]), like=D)
+    solve = cholesky(backend, eye - root[..., :, None] * hessian * root[..., None, :])
+    if not balanced:
+        return lambda r: root * solve((root * r)[..., None])[..., 0]
+
+    def with_multiplier(r: Array) -> Array:
+        both = solve(xp.stack([root * r, root + 0 * r], axis=-1))
+        free, tilt = root * both[..., 0], root * both[..., 1]
+        weight = tilt.sum(-1)
+        share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
+        return free - share[..., None] * tilt
+
+    return with_multiplier
