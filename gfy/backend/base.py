@@ -54,8 +54,8 @@ class Backend(Protocol):
     ) -> Array:
         """x with matvec(x) = rhs, found by `solve`; its derivative is another solve, not a trace of the first."""
 
-    def checkpoint(self, fn: Callable[[Tree], Tree]) -> Callable[[Tree], Tree]:
-        """fn, its intermediate values recomputed in the backward pass."""
+    def checkpoint(self, fn: Callable[..., Tree]) -> Callable[..., Tree]:
+        """fn, its intermediate values recomputed in the backward pass; differentiate by its arguments alone."""
 
     def stop_gradient(self, tree: Tree) -> Tree: ...
 

@@ -49,8 +49,8 @@ class JaxBackend:
             matvec, rhs, lambda _, b: solve(b), transpose_solve=lambda _, b: transpose_solve(b)
         )
 
-    def checkpoint(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        wrapped: Callable[[Any], Any] = jax.checkpoint(fn)
+    def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        wrapped: Callable[..., Any] = jax.checkpoint(fn)
         return wrapped
 
     def stop_gradient(self, tree: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 import array_api_compat.torch as xp_torch
 import numpy as np
 import torch
-import torch.utils.checkpoint
 
 from gfy.backend.eager import EagerLoops
+from gfy.backend.torch_recompute import recomputed
 from gfy.backend.tree import leaves, tree_map, unflatten
 
 
@@ -49,17 +49,8 @@ class TorchBackend(EagerLoops):
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
         def fn(*args: Any) -> Any:
-            class Function(torch.autograd.Function):
-                @staticmethod
-                def forward(ctx: Any, *flat: Any) -> Any:
-                    out, ctx.residuals = forward(*unflatten(args, iter(flat)))
-                    return out
-
-                @staticmethod
-                def backward(ctx: Any, *cotangents: Any) -> Any:
-                    return tuple(leaves(backward(ctx.residuals, *cotangents)))
-
-            return Function.apply(*leaves(args))  # type: ignore[no-untyped-call]
+            shape = tree_map(lambda _: 0, args)
+            return _Custom.apply(forward, backward, shape, *leaves(args))  # type: ignore[no-untyped-call]
 
         return fn
 
@@ -73,11 +64,8 @@ class TorchBackend(EagerLoops):
         solved = self.custom_vjp(lambda b: (solve(b), None), lambda _, g: (transpose_solve(g),))
         return solved(rhs)
 
-    def checkpoint(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def wrapped(state: Any) -> Any:
-            return torch.utils.checkpoint.checkpoint(fn, state, use_reentrant=False)
-
-        return wrapped
+    def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return recomputed(fn)
 
     def stop_gradient(self, tree: Any) -> Any:
         return tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, tree)
@@ -129,6 +117,25 @@ class TorchBackend(EagerLoops):
 
     def eps(self, x: Any) -> float:
         return float(torch.finfo(x.dtype).eps)
+
+
+class _Custom(torch.autograd.Function):
+    """forward(*args) -> (out, residuals) with backward(residuals, cotangent); args of a shape, given flat.
+
+    One class for all: a class made at every call is a cycle that keeps its residuals until garbage is collected.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, forward: Callable[..., Any], backward: Callable[..., Any], shape: Any, *flat: Any
+    ) -> Any:
+        out, ctx.residuals = forward(*unflatten(shape, iter(flat)))
+        ctx.rule = backward
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        return (None,) * 3 + tuple(leaves(ctx.rule(ctx.residuals, *cotangents)))
 
 
 def _as_variable(leaf: Any) -> Any:

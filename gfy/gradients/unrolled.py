@@ -61,15 +61,13 @@ class Unrolled:
             p0 = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)
             length = self.last
 
-        def step(state: Any) -> Any:
-            return solver.step(problem, v, state)
-
-        def advance(state: Any, length: int) -> Any:
+        def advance(v: Input, state: Any, length: int) -> Any:
             """`length` steps; of a long stretch only every sqrt(length)-th state is kept, and so on within it."""
             if not self.checkpoint or length <= _SHORT:
-                return backend.scan(step, state, length)
+                return backend.scan(lambda s: solver.step(problem, v, s), state, length)
             block = math.isqrt(length)
-            inner = backend.checkpoint(lambda s: advance(s, block))
-            return advance(backend.scan(inner, state, length // block), length % block)
+            inner = backend.checkpoint(lambda v, s: advance(v, s, block))
+            state = backend.scan(lambda s: inner(v, s), state, length // block)
+            return advance(v, state, length % block)
 
-        return advance(solver.init(problem, v, p0), length).p
+        return advance(v, solver.init(problem, v, p0), length).p

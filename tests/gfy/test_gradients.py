@@ -264,3 +264,16 @@ def test_super_efficiency_of_unrolling(backend: str, asarray: Make, tonumpy: Mak
     }
     assert slope["envelope"] == pytest.approx(1.0, abs=0.15)
     assert slope["unrolled"] == pytest.approx(2.0, abs=0.15)
+
+
+def test_checkpointing_refuses_what_it_would_not_differentiate() -> None:
+    """A tensor that the energy hides from v would get no gradient: a sentence, not a silent zero."""
+    torch = pytest.importorskip("torch")
+    hidden = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    energy = gfy.CustomEnergy(lambda v, p: (hidden * v * p).sum(-1) - (p * p).sum(-1), concave=True)
+    problem = gfy.InnerProblem(energy, gfy.BinaryGini(), BOX)
+    v = torch.linspace(-1.0, 2.0, 4, dtype=torch.float64, requires_grad=True)
+    mode = gfy.Unrolled(steps=20, checkpoint=True)
+    p = gfy.argmax(problem, v, solver=solvers.ProjectedGradient(), gradient=mode, p0=torch.full_like(v, 0.5))
+    with pytest.raises(gfy.UnsupportedError, match="not part of v"):
+        p.sum().backward()
