@@ -59,15 +59,16 @@ def interleave(
 ) -> None:
     """Fill `samples`: in each round everyone in turn, the quick ones several times within `slice_s` seconds.
 
-    A contender whose single call is long stops taking part once it has spent `patience_s` (after two
-    samples), so that a slow peer costs minutes and not hours.
+    A contender whose single call is long stops taking part once it has spent `patience_s` (after two samples, or
+    one where a call alone takes twice that), so that a slow peer costs minutes and not hours.
     """
     guess = {id(c): timed(c.call) for c in contenders}  # also the warm-up: compiled, caches filled
     for round_number in range(rounds):
         order = contenders if round_number % 2 == 0 else list(reversed(contenders))
         for contender in order:
             cost = min([guess[id(contender)], *contender.samples])
-            if len(contender.samples) >= 2 and cost * (len(contender.samples) + 1) > patience_s:
+            enough = 1 if cost > 2 * patience_s else 2
+            if len(contender.samples) >= enough and cost * (len(contender.samples) + 1) > patience_s:
                 continue
             gc.collect()
             for _ in range(int(np.clip(slice_s / max(cost, 1e-7), 1, 50))):

@@ -157,7 +157,9 @@ def results() -> str:
         parts += [f"![{ALT}](figures/headline.svg){{ .figure }}", "", speed_table(frame), "", _where(frame)]
         parts += ["", "## The bars", "", bars_table(frame)]
         parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
-    kept = sorted(path for path in RESULTS.rglob("*") if path.suffix in (".md", ".html") and path.is_file())
+    written = (path for path in RESULTS.rglob("*") if path.suffix in (".md", ".html") and path.is_file())
+    # a page that is there as Markdown too is one page of the site
+    kept = sorted(p for p in written if p.suffix == ".md" or not p.with_suffix(".md").is_file())
     parts += [
         "",
         "## What the commands wrote",

@@ -85,8 +85,7 @@ class FenchelYoungLoss(Loss):
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
         p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
-        omega = self.problem.regularizer
-        return self.problem.energy.difference(v, p, y) + omega.value(y) - omega.value(p)
+        return self.problem.energy.difference(v, p, y) + self.problem.regularizer.difference(y, p)
 
 
 @dataclass(frozen=True)

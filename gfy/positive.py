@@ -13,12 +13,23 @@ _TOGETHER = 16  # systems in the cache at a time
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
 
 
-def cholesky(backend: Backend, matrix: Array) -> Callable[[Array], Array]:
-    """rhs [..., n, r] -> the solution of [..., n, n] Y = rhs; NaN where a matrix is not positive definite."""
+def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
+    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
+
+    def system(hessian: Array, root: Array) -> Array:
+        return eye - root[..., :, None] * hessian * root[..., None, :]
+
     if backend.name == "jax":
+        from jax import lax
         from jax.lax import linalg
 
-        lower = linalg.cholesky(matrix, symmetrize_input=False)
+        def factor(given: tuple[Array, Array]) -> Array:
+            return linalg.cholesky(system(*given), symmetrize_input=False)
+
+        given = (hessian, root)
+        many = _many_on_host(*given)
+        lower = lax.map(factor, given, batch_size=_TOGETHER) if many else factor(given)
 
         def solve(rhs: Array) -> Array:
             half = linalg.triangular_solve(lower, rhs, left_side=True, lower=True)
@@ -28,9 +39,9 @@ def cholesky(backend: Backend, matrix: Array) -> Callable[[Array], Array]:
     if backend.name == "torch":
         import torch
 
-        factor, _ = torch.linalg.cholesky_ex(matrix)
-        return lambda rhs: torch.cholesky_solve(rhs, factor)
-    return lambda rhs: np.linalg.solve(matrix, rhs)
+        lower, _ = torch.linalg.cholesky_ex(system(hessian, root))
+        return lambda rhs: torch.cholesky_solve(rhs, lower)
+    return lambda rhs: np.linalg.solve(system(hessian, root), rhs)
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
@@ -41,13 +52,6 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
     values (eager torch) the system is that of the free ones alone.
     """
     backend = backend_of(D)
-    if backend.name == "jax" and _many_on_host(hessian, D):
-        from jax import lax
-
-        def part(given: tuple[Array, Array, Array]) -> Array:
-            return _whole(given[0], given[1], balanced)(given[2])
-
-        return lambda r: lax.map(part, (hessian, D, r), batch_size=_TOGETHER)
     count = _free(D) if backend.name == "torch" and backend.is_concrete(D, hessian) else None
     if count is None:
         return _whole(hessian, D, balanced)
@@ -78,8 +82,7 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
     backend = backend_of(D)
     xp = backend.xp
     root = xp.sqrt(D)
-    eye = backend.asarray(np.eye(D.shape[-1]), like=D)
-    solve = cholesky(backend, eye - root[..., :, None] * hessian * root[..., None, :])
+    solve = _cholesky(backend, hessian, root)
     if not balanced:
         return lambda r: root * solve((root * r)[..., None])[..., 0]
 

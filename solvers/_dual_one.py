@@ -76,7 +76,7 @@ def _eager(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, 
     x, q, low, high = _clamped(problem, u, a, t)
     if isinstance(low, float) and isinstance(high, float):
         # the clamp's own derivative is one kernel; a mask of booleans takes four times as long
-        free = torch.ops.aten.hardtanh_backward(a, x, low, high)
+        free = torch.ops.aten.hardtanh_backward(a.expand(x.shape), x, low, high)
     else:
         free = torch.where(q == x, a, 0 * a)
     return inner(a, q), inner(free, free)
@@ -95,15 +95,23 @@ def _clamped(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array
 
 def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
     """p(t), [..., k]."""
+    if given.total is None:
+        found = [respond(problem, u - a * t[..., None])[0] for u, a in _pieces(problem, given)]
+        return found[0] if len(found) == 1 else backend_of(t).xp.concat(found, axis=-1)
+    import torch
+
     omega = problem.regularizer
-    found = []
-    for u, a in _pieces(problem, given):
-        if given.total is None:
-            found.append(respond(problem, u - a * t[..., None])[0])
-        else:
-            assert isinstance(omega, Quadratic)
-            found.append((_clamped(problem, u, a, t)[1] + omega.tilt) / omega.curvature)
-    return found[0] if len(found) == 1 else backend_of(t).xp.concat(found, axis=-1)
+    assert isinstance(omega, Quadratic)
+    shape = torch.broadcast_shapes(given.u.shape, given.a.shape, (*t.shape, 1))
+    p, begin = given.u.new_empty(shape), 0
+    for u, a in _pieces(
+        problem, given
+    ):  # each put in its place at once: nothing of this size is written twice
+        part = p[..., begin : begin + u.shape[-1]]
+        torch.add(_clamped(problem, u, a, t)[1], omega.tilt, out=part)
+        part /= omega.curvature
+        begin += u.shape[-1]
+    return p
 
 
 def _pieces(problem: InnerProblem, given: Parts) -> Iterator[tuple[Array, Array]]:
@@ -155,4 +163,6 @@ def inner(a: Array, b: Array) -> Array:
         return (a * b).sum(-1)
     import torch
 
+    if b.numel() == b.shape[-1] and a.shape == b.shape:  # one example: no product is written
+        return torch.dot(a.reshape(-1), b.reshape(-1)).reshape(b.shape[:-1])
     return torch.linalg.vecdot(a, b)

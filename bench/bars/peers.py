@@ -16,13 +16,13 @@ from bench.environment import cores
 from bench.workloads import Workload
 
 
-def jaxopt_adapter(name: str) -> Callable[[Workload, Scale], Build]:
-    """A jaxopt solver behind its adapter: vmapped over the batch and jitted."""
+def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Workload, Scale], Build]:
+    """A jaxopt solver behind its adapter: vmapped over the batch and jitted; its own default is 500 steps."""
 
     def make(workload: Workload, scale: Scale) -> Build:
         import solvers
 
-        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, 10_000, name)
+        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, max_steps, name)
 
     return make
 
@@ -135,7 +135,7 @@ def _feasible(workload: Workload, p: np.ndarray) -> np.ndarray:
 
 PEERS: dict[str, tuple[str, Callable[[Workload, Scale], Build]]] = {
     "JaxoptBoxCDQP": ("jaxopt", jaxopt_adapter("JaxoptBoxCDQP")),
-    "JaxoptProjectedGradient": ("jaxopt", jaxopt_adapter("JaxoptProjectedGradient")),
+    "JaxoptProjectedGradient": ("jaxopt", jaxopt_adapter("JaxoptProjectedGradient", 2_000)),
     "JaxoptBoxOSQP": ("jaxopt", jaxopt_adapter("JaxoptBoxOSQP")),
     "scipy L-BFGS-B": ("scipy", scipy_lbfgsb),
     "cvxpy + OSQP": ("cvxpy", cvxpy_osqp),

@@ -63,6 +63,10 @@ class Regularizer:
             return backend.jvp(lambda t: self.argmax(t, domain), (point,), (x,))[1]
         return backend.vjp(lambda t: self.argmax(t, domain), point)[1](x)[0]  # J is symmetric
 
+    def difference(self, p: Array, q: Array) -> Array:
+        """Omega(p) - Omega(q), [...]."""
+        return self.value(p) - self.value(q)
+
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
         return 0.0
@@ -96,6 +100,9 @@ class Separable(Regularizer):
 
     def value(self, p: Array) -> Array:
         return self.coordinate_value(p).sum(-1)
+
+    def difference(self, p: Array, q: Array) -> Array:
+        return (self.coordinate_value(p) - self.coordinate_value(q)).sum(-1)
 
     def gap(self, theta: Array, best: Array, p: Array) -> Array:
         return (theta * (best - p) - (self.coordinate_value(best) - self.coordinate_value(p))).sum(-1)
