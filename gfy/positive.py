@@ -9,27 +9,17 @@ import numpy as np
 from gfy.backend import Backend, backend_of
 from gfy.protocols import Array
 
-_TOGETHER = 16  # systems in the cache at a time
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
 
 
 def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
     """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
     eye = backend.asarray(np.eye(root.shape[-1]), like=root)
-
-    def system(hessian: Array, root: Array) -> Array:
-        return eye - root[..., :, None] * hessian * root[..., None, :]
-
+    system = eye - root[..., :, None] * hessian * root[..., None, :]
     if backend.name == "jax":
-        from jax import lax
         from jax.lax import linalg
 
-        def factor(given: tuple[Array, Array]) -> Array:
-            return linalg.cholesky(system(*given), symmetrize_input=False)
-
-        given = (hessian, root)
-        many = _many_on_host(*given)
-        lower = lax.map(factor, given, batch_size=_TOGETHER) if many else factor(given)
+        lower = linalg.cholesky(system, symmetrize_input=False)
 
         def solve(rhs: Array) -> Array:
             half = linalg.triangular_solve(lower, rhs, left_side=True, lower=True)
@@ -39,9 +29,9 @@ def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array]
     if backend.name == "torch":
         import torch
 
-        lower, _ = torch.linalg.cholesky_ex(system(hessian, root))
+        lower, _ = torch.linalg.cholesky_ex(system)
         return lambda rhs: torch.cholesky_solve(rhs, lower)
-    return lambda rhs: np.linalg.solve(system(hessian, root), rhs)
+    return lambda rhs: np.linalg.solve(system, rhs)
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
@@ -62,14 +52,6 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
     part = flat.take_along_dim(places, -1).reshape(*D.shape[:-1], count, count)
     inner = _whole(part, D.take_along_dim(index, -1), balanced)
     return lambda r: (0 * D).scatter(-1, index, inner((r + 0 * D).take_along_dim(index, -1)))
-
-
-def _many_on_host(hessian: Array, D: Array) -> bool:
-    """Whether every example has a system of its own, many of them, on one processor: a cache at a time is quicker."""
-    import jax
-
-    own = D.ndim == 2 and hessian.ndim == 3 and hessian.shape[0] == D.shape[0] > _TOGETHER
-    return own and jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def _free(D: Array) -> int | None:
