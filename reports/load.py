@@ -139,7 +139,8 @@ def _schema_notes(frame: pd.DataFrame) -> list[str]:
 
 def _mixing_notes(frame: pd.DataFrame) -> list[str]:
     notes = []
-    groups = frame["group"].nunique()
+    # the studies of `gfy theory` compare no times: it does not matter where they ran
+    groups = frame.loc[frame["kind"] == "compare", "group"].nunique()
     if groups > 1:
         notes.append(
             f"The rows come from {groups} machines or sets of library versions; each has its own verdict and "
