@@ -1,8 +1,8 @@
-"""How the recipe of the multilabel tables was settled: one comparison after another, on held-out examples alone.
+"""The recipe of the multilabel tables beside its alternatives: one comparison after another, on held-out examples.
 
 The paper leaves the schedule, the epochs, the first draws and the prior's width open. Each trial here changes one
-of them, trains the whole grid on the fitted part and keeps the best held-out accuracy; no test part is read. One choice
-holds for all datasets: the one that is better, or not clearly worse, on most of them.
+of them, trains the whole grid on the fitted part and keeps the best held-out accuracy; no test part is read. One
+choice holds for all datasets.
 """
 
 from __future__ import annotations
