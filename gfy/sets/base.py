@@ -73,9 +73,8 @@ class BandSet(ConvexSet):
     def violation(self, p: Array) -> Array:
         xp = namespace(p)
         low, high = self.bounds(p)
-        if isinstance(low, float) and isinstance(
-            high, float
-        ):  # two passes, and nothing as large as p in between
+        if isinstance(low, float) and isinstance(high, float):
+            # two passes, and nothing as large as p in between
             outside = xp.maximum(low - xp.min(p, axis=-1), xp.max(p, axis=-1) - high)
         else:
             outside = xp.max(xp.maximum(low - p, p - high), axis=-1)
