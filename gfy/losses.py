@@ -85,7 +85,7 @@ class FenchelYoungLoss(Loss):
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
         p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
-        return self.problem.energy.difference(v, p, y) + self.problem.regularizer.difference(y, p)
+        return self.problem.difference(v, p, y)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from gfy.backend import Backend, backend_of
 from gfy.protocols import Array
 
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
+_AT_A_TIME = 16  # examples, where each has a matrix of more than
+_HEAVY = 2**15  # bytes
 
 
 def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
@@ -39,9 +41,15 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
 
     J is diag(D), less D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system
     I - D^1/2 H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move: where sizes may depend on
-    values (eager torch) the system is that of the free ones alone.
+    values (eager torch) the system is that of the free ones alone. JAX on a processor takes a few examples at a
+    time, built, factored and solved while they are in the cache.
     """
     backend = backend_of(D)
+    if backend.name == "jax" and _heavy(hessian, D):
+        import jax
+
+        one = lambda given: _whole(given[0], given[1], balanced)(given[2])  # noqa: E731
+        return lambda r: jax.lax.map(one, (hessian, D, r), batch_size=_AT_A_TIME)
     count = _free(D) if backend.name == "torch" and backend.is_concrete(D, hessian) else None
     if count is None:
         return _whole(hessian, D, balanced)
@@ -52,6 +60,14 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
     part = flat.take_along_dim(places, -1).reshape(*D.shape[:-1], count, count)
     inner = _whole(part, D.take_along_dim(index, -1), balanced)
     return lambda r: (0 * D).scatter(-1, index, inner((r + 0 * D).take_along_dim(index, -1)))
+
+
+def _heavy(hessian: Array, D: Array) -> bool:
+    """Whether the systems of one batch axis are more than a cache holds, and nothing else would hold them."""
+    from gfy.backend.jax_ops import one_processor
+
+    one_axis = D.ndim == 2 and hessian.ndim == 3 and D.shape[0] > _AT_A_TIME
+    return one_axis and hessian[0].size * hessian.dtype.itemsize >= _HEAVY and one_processor()
 
 
 def _free(D: Array) -> int | None:

@@ -56,6 +56,14 @@ class InnerProblem:
         """Phi(v, p) - Omega(p), [...]."""
         return self.energy.value(v, p) - self.regularizer.value(p)
 
+    def difference(self, v: Input, p: Array, q: Array) -> Array:
+        """The value at p less that at q, [...]; a quadratic Omega joins the linear term of Phi, in one sum."""
+        slope = self.regularizer.chord(p, q)
+        moved = None if slope is None else self.energy.shift(v, slope)
+        if moved is None:
+            return self.energy.difference(v, p, q) - self.regularizer.difference(p, q)
+        return self.energy.difference(moved, p, q)
+
     def grad(self, v: Input, p: Array) -> Array:
         """The gradient of Phi - Omega in p, [..., k]; infinite where Omega's is."""
         return self.energy.grad_p(v, p) - self.regularizer.grad(p)

@@ -45,7 +45,11 @@ def in_chunks(
 
 def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, int]) -> int | None:
     """How many examples at a time; None for all of them at once."""
-    if not ranks or backend_of(v).name != "jax" or not _one_processor():
+    if not ranks or backend_of(v).name != "jax":
+        return None
+    from gfy.backend.jax_ops import one_processor
+
+    if not one_processor():
         return None
     shape = problem.energy.batch_shape(v)
     heavy = [x for f, x in v._asdict().items() if x.ndim > ranks[f]]
@@ -56,10 +60,3 @@ def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, i
     weight = sum(math.prod(x.shape[1:]) * x.dtype.itemsize for x in heavy)
     size = max(1, _CACHE // max(weight, 1))
     return size if weight >= _HEAVY and size < shape[0] else None
-
-
-def _one_processor() -> bool:
-    """Neither an accelerator, which has the bandwidth, nor several devices, over which the batch may lie."""
-    import jax
-
-    return jax.default_backend() == "cpu" and jax.device_count() == 1

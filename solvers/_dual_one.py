@@ -17,7 +17,7 @@ from gfy.regularizers import Quadratic
 from solvers._response import respond
 
 _LARGE = 2**18  # numbers: the arrays between the kernels of eager torch no longer stay in cache
-_PIECE = 2**17  # then it works on so many at a time
+_PIECE = 2**18  # then it works on so many at a time
 
 
 class State(NamedTuple):
@@ -49,10 +49,11 @@ def parts(problem: InnerProblem, v: Input) -> Parts:
 def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
     """<a, p(t)> and minus its derivative in t, [...]."""
     pieces = list(_pieces(problem, given))
-    found = [
-        _eager(problem, *piece, t) if given.total is not None else _fused(problem, *piece, t)
-        for piece in pieces
-    ]
+    if given.total is None:
+        found = [_fused(problem, *piece, t) for piece in pieces]
+    else:
+        room = tuple(given.u.new_empty(pieces[0][0].shape) for _ in range(2)) if len(pieces) > 1 else ()
+        found = [_eager(problem, *piece, t, room) for piece in pieces]
     value, bend = found[0] if len(found) == 1 else (sum(x) for x in zip(*found, strict=True))
     if given.total is None:
         return value, bend
@@ -66,31 +67,39 @@ def _fused(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, 
     return inner(a, p), inner(a * a, slope)
 
 
-def _eager(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, Array]:
+def _eager(
+    problem: InnerProblem, u: Array, a: Array, t: Array, room: tuple[Array, ...] = ()
+) -> tuple[Array, Array]:
     """For omega = c p^2 / 2 - tilt p: <a, q> with q = c p - tilt, a clamp of u - a t, and |a|^2 over the free labels.
 
-    A few kernels and no scaling of [..., k]; what is left to do is on [...].
+    A few kernels and no scaling of [..., k]; what is left to do is on [...]. `room` is memory to write to: fresh
+    memory costs more than the kernels.
     """
     import torch
 
-    x, q, low, high = _clamped(problem, u, a, t)
+    low, high = _limits(problem, u)
+    room = tuple(one[..., : u.shape[-1]] for one in room)
+    x = torch.addcmul(u, a, t[..., None], value=-1, out=room[0] if room else None)
     if isinstance(low, float) and isinstance(high, float):
-        # the clamp's own derivative is one kernel; a mask of booleans takes four times as long
-        free = torch.ops.aten.hardtanh_backward(a.expand(x.shape), x, low, high)
+        # in place; the clamp's own derivative is one kernel, a mask of booleans takes four times as long
+        q = x.clamp_(low, high)
+        slope = torch.ops.aten.hardtanh_backward
+        whole = a.expand(q.shape)
+        free = (
+            slope.grad_input(whole, q, low, high, grad_input=room[1]) if room else slope(whole, q, low, high)
+        )
     else:
+        q = torch.clamp(x, low, high)
         free = torch.where(q == x, a, 0 * a)
     return inner(a, q), inner(free, free)
 
 
-def _clamped(problem: InnerProblem, u: Array, a: Array, t: Array) -> tuple[Array, Array, Any, Any]:
-    """x = u - a t, its clamp to c low - tilt and c high - tilt, and these bounds."""
-    import torch
-
+def _limits(problem: InnerProblem, u: Array) -> tuple[Any, Any]:
+    """Where u - a t is clamped: c low - tilt and c high - tilt."""
     omega = problem.regularizer
     assert isinstance(omega, Quadratic)
     low, high = (omega.curvature * b - omega.tilt for b in problem.domain.bounds(u))  # type: ignore[attr-defined]
-    x = torch.addcmul(u, a, t[..., None], value=-1)
-    return x, torch.clamp(x, low, high), low, high
+    return low, high
 
 
 def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
@@ -104,12 +113,12 @@ def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
     assert isinstance(omega, Quadratic)
     shape = torch.broadcast_shapes(given.u.shape, given.a.shape, (*t.shape, 1))
     p, begin = given.u.new_empty(shape), 0
-    for u, a in _pieces(
-        problem, given
-    ):  # each put in its place at once: nothing of this size is written twice
+    shift = given.u.new_tensor(omega.tilt / omega.curvature)
+    for u, a in _pieces(problem, given):
+        # put in its place at once: nothing of this size is written twice
         part = p[..., begin : begin + u.shape[-1]]
-        torch.add(_clamped(problem, u, a, t)[1], omega.tilt, out=part)
-        part /= omega.curvature
+        torch.add(shift, torch.addcmul(u, a, t[..., None], value=-1), alpha=1 / omega.curvature, out=part)
+        torch.clamp(part, *problem.domain.bounds(u), out=part)  # type: ignore[attr-defined]
         begin += u.shape[-1]
     return p
 
@@ -129,7 +138,10 @@ def _pieces(problem: InnerProblem, given: Parts) -> Iterator[tuple[Array, Array]
 
 def start(problem: InnerProblem, given: Parts, p0: Array | None) -> State:
     xp = backend_of(given.u).xp
-    t = inner(given.a, given.u) * 0 if p0 is None else inner(given.a, p0)
+    if p0 is not None:
+        t = inner(given.a, p0)
+    else:
+        t = 0 * (inner(given.a, given.u) if given.total is None else given.total + given.u[..., 0])
     wide = xp.where(xp.isfinite(t), xp.full_like(t, float("inf")), t)
     big = xp.where(xp.isfinite(t), xp.full_like(t, 1e30), t)
     return State(t, -wide, wide, wide, big, 0 * t)
@@ -153,7 +165,10 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     inside = (proposal > left) & (proposal < right) & ~slow
     following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone
     noise = xp.abs(value) if given.total is None else xp.abs(value) + xp.abs(given.total)
-    return State(following, left, right, width, size, 8 * backend.eps(t) * noise)
+    # a bracket that was no wider than rounding: what is left of F are its sums' errors, and t is as good as it gets
+    shut = state.high - state.low <= 4 * backend.eps(t) * xp.abs(t)
+    noise = xp.where(shut, xp.full_like(t, float("inf")), 8 * backend.eps(t) * noise)
+    return State(following, left, right, width, size, noise)
 
 
 def inner(a: Array, b: Array) -> Array:

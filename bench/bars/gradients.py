@@ -61,7 +61,7 @@ def _pullback(workload: Workload, backend: str, device: str, p: Any) -> Callable
     mode = gfy.Implicit()
 
     def product(v: Any, p: Any, g: Any) -> Any:
-        _, pull = library.vjp(lambda w: mode.correct(workload.problem, w, p), v)
+        _, pull = library.vjp(lambda w: mode.attach(workload.problem, w, p), v)
         return pull(g)
 
     run = library.jit(product)

@@ -17,8 +17,10 @@ def check(
     ],
     backend: Annotated[
         list[str] | None,
-        typer.Option(help="jax or torch; may be given several times (default: what is installed).",
-                     autocompletion=backends),
+        typer.Option(
+            help="jax or torch; may be given several times (default: what is installed).",
+            autocompletion=backends,
+        ),
     ] = None,
 ) -> None:
     """Run the conformance suite on a solver, ours or your own; exits 1 when a check fails.
@@ -32,7 +34,9 @@ def check(
 
         gfy check my/solver.py:Mine --backend torch
     """
-    os.environ.setdefault("JAX_ENABLE_X64", "1")  # the checks are stated in float64; read when JAX is imported
+    os.environ.setdefault(
+        "JAX_ENABLE_X64", "1"
+    )  # the checks are stated in float64; read when JAX is imported
 
     from rich.console import Console
     from rich.markup import escape
@@ -45,7 +49,9 @@ def check(
     solver = make_solver(name)
     table = Table("check", "", "detail", title=f"{solver.name}")
     failed = 0
-    chosen = [resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]]
+    chosen = [
+        resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]
+    ]
     for what, ok, detail in (row for name in chosen for row in run(solver, name)):
         failed += not ok
         table.add_row(escape(what), "[green]ok[/]" if ok else "[red]FAILS[/]", escape(str(detail or "")))

@@ -36,6 +36,9 @@ def imitation(
     video: Annotated[
         bool, typer.Option("--video", help="Film an episode of a pairwise policy of each task.")
     ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Cells at a time (default: one a core; 1 with --quick).")
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", help="Folder of the demonstrations, searched before GFY_DATA."),
@@ -67,6 +70,7 @@ def imitation(
             steps=steps,
             grid=grid,
             video=video,
+            jobs=jobs,
             data_dir=data_dir,
             out=out,
         )

@@ -4,18 +4,16 @@ a Dask cluster. A row is stored as soon as its cell is done; the same command go
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bench.experiments.multilabel_cells import Cell, cell_from
+from bench.experiments.side_by_side import side_by_side
 from bench.records import RecordsError, Store
 
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 Report = Callable[[str, int, int], None]
 
 
@@ -39,7 +37,8 @@ def fill(
     if scheduler:
         results = _on_cluster(todo, scheduler, data_dir)
     elif jobs > 1:
-        results = _in_processes(todo, jobs, data_dir)
+        calls = [(asdict(cell), data_dir) for cell in todo]
+        results = ((todo[i], row) for i, row in side_by_side(measure, calls, jobs))
     else:
         results = ((cell, measure(asdict(cell), data_dir, report)) for cell in todo)
     for cell, row in results:
@@ -71,40 +70,6 @@ def measure(values: dict[str, Any], data_dir: Path | None, report: Report | None
         }  # fmt: skip
     load = meter.read()
     return {**row, **facts, "load": load, "loaded": int(load is not None and load > 0.3)}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Children started inside have one thread each: two cells on two cores do not get in each other's way."""
-    before = {name: os.environ.get(name) for name in ("XLA_FLAGS", "OMP_NUM_THREADS")}
-    os.environ["XLA_FLAGS"] = f"{before['XLA_FLAGS'] or ''} {ONE_THREAD}".strip()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _in_processes(
-    todo: list[Cell], jobs: int, data_dir: Path | None
-) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
-    context = multiprocessing.get_context("spawn")
-    # A fresh process for every cell gives the memory of compiled programs back.
-    with _one_thread(), ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        futures = {pool.submit(measure, asdict(cell), data_dir): cell for cell in todo}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _on_cluster(

@@ -45,14 +45,14 @@ class Backend(Protocol):
         forward(*args) -> (out, residuals); backward(residuals, cotangent) -> one cotangent tree per argument.
         """
 
-    def linear_solve(
+    def attach(
         self,
-        matvec: Callable[[Array], Array],
-        rhs: Array,
-        solve: Callable[[Array], Array],
-        transpose_solve: Callable[[Array], Array],
+        p: Array,
+        v: Tree,
+        image: Callable[[Tree, Array], Array],
+        system: Callable[[Tree, Array], tuple[Callable[[Array], Array], ...]],
     ) -> Array:
-        """x with matvec(x) = rhs, found by `solve`; its derivative is another solve, not a trace of the first."""
+        """p as a function of v: with dp = M^-1 d_v image(v, p), system(v, p) = (M^-1, M^-T, M) as operators."""
 
     def checkpoint(self, fn: Callable[..., Tree]) -> Callable[..., Tree]:
         """fn, its intermediate values recomputed in the backward pass; differentiate by its arguments alone."""

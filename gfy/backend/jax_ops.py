@@ -12,6 +12,11 @@ import numpy as np
 from gfy.backend.tree import leaves
 
 
+def one_processor() -> bool:
+    """Neither an accelerator, which has the bandwidth, nor several devices, over which the batch may lie."""
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
+
+
 class JaxBackend:
     name = "jax"
     xp = jnp
@@ -38,16 +43,23 @@ class JaxBackend:
         fn.defvjp(forward, backward)
         return fn
 
-    def linear_solve(
-        self,
-        matvec: Callable[[Any], Any],
-        rhs: Any,
-        solve: Callable[[Any], Any],
-        transpose_solve: Callable[[Any], Any],
+    def attach(
+        self, p: Any, v: Any, image: Callable[[Any, Any], Any], system: Callable[[Any, Any], Any]
     ) -> Any:
-        return jax.lax.custom_linear_solve(
-            matvec, rhs, lambda _, b: solve(b), transpose_solve=lambda _, b: transpose_solve(b)
-        )
+        @jax.custom_jvp
+        def solution(v: Any, p: Any) -> Any:
+            return p
+
+        @solution.defjvp
+        def rule(primals: Any, tangents: Any) -> Any:
+            v, here = primals[0], solution(*primals)  # so that derivatives of this rule see p move as well
+            _, moved = jax.jvp(lambda w: image(w, here), primals[:1], tangents[:1])
+            solve, transpose_solve, product = system(v, here)
+            return here, jax.lax.custom_linear_solve(
+                product, moved, lambda _, b: solve(b), transpose_solve=lambda _, b: transpose_solve(b)
+            )
+
+        return solution(v, p)
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = jax.checkpoint(fn)

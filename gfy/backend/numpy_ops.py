@@ -18,7 +18,7 @@ class NumpyBackend(EagerLoops):
     def _no_derivative(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("NumPy arrays carry no derivatives: pass jax arrays or torch tensors")
 
-    vjp = jvp = custom_vjp = linear_solve = checkpoint = _no_derivative
+    vjp = jvp = custom_vjp = attach = checkpoint = _no_derivative
 
     def stop_gradient(self, tree: Any) -> Any:
         return tree

@@ -54,15 +54,15 @@ class TorchBackend(EagerLoops):
 
         return fn
 
-    def linear_solve(
-        self,
-        matvec: Callable[[Any], Any],
-        rhs: Any,
-        solve: Callable[[Any], Any],
-        transpose_solve: Callable[[Any], Any],
+    def attach(
+        self, p: Any, v: Any, image: Callable[[Any, Any], Any], system: Callable[[Any, Any], Any]
     ) -> Any:
-        solved = self.custom_vjp(lambda b: (solve(b), None), lambda _, g: (transpose_solve(g),))
-        return solved(rhs)
+        fixed = self.stop_gradient(v)
+        solution = self.custom_vjp(
+            lambda moved: (p + torch.zeros_like(moved), None),
+            lambda _, g: (system(fixed, p)[1](g),),
+        )
+        return solution(image(v, p))
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return recomputed(fn)

@@ -85,7 +85,7 @@ class Energy:
 
     def difference(self, v: Input, p: Array, q: Array) -> Array:
         """Phi(v, p) - Phi(v, q), [...]; an energy may say it in a form that loses no digits where p is near q."""
-        return self.value(v, p) - self.value(v, q)
+        return dot(self.scores(v), p - q) if self.linear else self.value(v, p) - self.value(v, q)
 
     def grad_p(self, v: Input, p: Array) -> Array:
         """The (super)gradient of Phi in p, [..., k]."""

@@ -92,6 +92,11 @@ class Pairwise(Energy):
         return dot(v.u, p) - 0.5 * dot(t, t)
 
     def difference(self, v: Any, p: Array, q: Array) -> Array:
+        if backend_of(v).name == "torch":
+            from gfy.energies import eager_pairwise
+
+            if eager_pairwise.served(v.u, v.A, p, q):
+                return eager_pairwise.difference(v.u, v.A, p, q)
         pairs = LowRank(v.A)
         return dot(v.u, p - q) - 0.5 * dot(pairs.across(p - q), pairs.across(p + q))
 

@@ -7,8 +7,8 @@ and simplices is inside it) and H the Hessian of Phi in p, differentiating the f
 
 The right-hand side is the derivative of `fixed_point` at a constant p; the left-hand side is solved by
 elimination where H = -A A^T (Woodbury: an m x m system), by Cholesky's or LU's k x k factors where H is dense,
-by Krylov methods or Neumann series otherwise. Written as a Newton correction of the solution, one text carries
-forward mode, reverse mode and (in JAX) second derivatives.
+by Krylov methods or Neumann series otherwise. Only the direction asked for is solved; in JAX the rule is itself
+differentiable, so that second derivatives follow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.gradients.linear import METHODS, solver_for
+from gfy.gradients.linear import METHODS, System, solver_for
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Stop
 
@@ -63,18 +63,21 @@ class Implicit:
     ) -> Array:
         backend = backend_of(v)
         p = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)
-        return self.correct(problem, v, p, stop)
+        return self.attach(problem, v, p, stop)
 
-    def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
-        """p, given as a constant, with dp*/dv attached (and one Newton step closer to p*)."""
+    def attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
+        """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted."""
         reason = problem.regularizer.no_argmax(problem.domain)
         if reason is not None:
             raise UnsupportedError(f"Implicit: {reason}")
-        backend = backend_of(v)
+        return backend_of(v).attach(p, v, problem.fixed_point, lambda v, p: self._system(problem, v, p, stop))
+
+    def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
+        """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there."""
+        fixed = backend_of(v).stop_gradient(v)
+        solve, _, _ = self._system(problem, fixed, p, stop)
+        return self.attach(problem, v, p + solve(problem.fixed_point(fixed, p) - p), stop)
+
+    def _system(self, problem: InnerProblem, v: Input, p: Array, stop: Stop) -> System:
         theta = problem.energy.grad_p(v, p)
-        residual = problem.regularizer.argmax(theta, problem.domain) - p
-        fixed = v if backend.name == "jax" else backend.stop_gradient(v)
-        frozen = theta if backend.name == "jax" else backend.stop_gradient(theta)
-        tol = stop.tol if self.tol is None else self.tol
-        solve, transpose_solve, product = solver_for(self.linear_solve, problem, fixed, p, frozen, tol)
-        return p + backend.linear_solve(product, residual, solve, transpose_solve)
+        return solver_for(self.linear_solve, problem, v, p, theta, stop.tol if self.tol is None else self.tol)

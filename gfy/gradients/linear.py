@@ -18,13 +18,12 @@ from gfy.sets.base import BandSet
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
 Operator = Callable[[Array], Array]
+System = tuple[Operator, Operator, Operator]  # solve, transpose_solve, product
 _RESTART = 30
 
 
-def solver_for(
-    method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float
-) -> tuple[Operator, Operator, Operator]:
-    """(solve, transpose_solve, product) of I - J H at (v, p), theta = grad_p Phi(v, p)."""
+def solver_for(method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float) -> System:
+    """The system I - J H at (v, p), theta = grad_p Phi(v, p)."""
     energy = problem.energy
 
     def jacobian(x: Array) -> Array:
@@ -149,9 +148,7 @@ class _Krylov(NamedTuple):
     count: Array
 
 
-def _conjugate_gradient(
-    jacobian: Operator, hessian: Operator, tol: float
-) -> tuple[Operator, Operator, Operator]:
+def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> System:
     """Conjugate gradients: I - J H is self-adjoint and positive in the inner product of J^-1, I - H J in that of J.
 
     x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.

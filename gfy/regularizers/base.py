@@ -67,6 +67,10 @@ class Regularizer:
         """Omega(p) - Omega(q), [...]."""
         return self.value(p) - self.value(q)
 
+    def chord(self, p: Array, q: Array) -> Array | None:
+        """c [..., k] with Omega(q) - Omega(p) = <c, p - q>, where it is as simple as the gradient."""
+        return None
+
     def strong_convexity(self, domain: ConvexSet) -> float:
         """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
         return 0.0

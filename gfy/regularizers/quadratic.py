@@ -38,6 +38,10 @@ class Quadratic(Separable):
     def grad(self, p: Array) -> Array:
         return self.curvature * p - self.tilt
 
+    def chord(self, p: Array, q: Array) -> Array:
+        half = 0.5 * self.curvature
+        return self.tilt - (p + q if half == 1 else half * (p + q))
+
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
         return clip((theta + self.tilt) / self.curvature, low, high)
 

@@ -57,7 +57,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(data: Path, out: Path, **changes: object) -> Options:
     given: dict = {
         "tasks": ["hopper"], "trajectories": [2], "settings": None, "quick": True, "seeds": 2, "episodes": 3,
-        "steps": 20, "grid": None, "video": False, "data_dir": data, "out": out,
+        "steps": 20, "grid": None, "video": False, "jobs": 1, "data_dir": data, "out": out,
     }  # fmt: skip
     return Options.of(**(given | changes))
 
@@ -93,6 +93,18 @@ def test_the_whole_experiment_in_small_and_resumed(
     assert set(longer["episodes"]) == {3}
     with pytest.raises(AssertionError, match="nothing is left"):
         reproduce(options(data, tmp_path, settings=["tuned"], seeds=4, episodes=3))
+
+
+def test_cells_side_by_side_are_the_cells_one_by_one(data: Path, tmp_path: Path) -> None:
+    for jobs in (1, 2):
+        reproduce(options(data, tmp_path / str(jobs), seeds=1, episodes=1, jobs=jobs))
+    one, two = (pd.read_csv(tmp_path / str(jobs) / "imitation.csv") for jobs in (1, 2))
+    assert set(two["model"]) == {"unary", "pairwise"}
+    order = ["model", "seed"]
+    # other threads may sum in another order
+    pd.testing.assert_frame_equal(
+        *(frame.sort_values(order, ignore_index=True) for frame in (one, two)), rtol=1e-3
+    )
 
 
 def test_the_search_takes_the_best_mean_of_its_own_seeds(data: Path, tmp_path: Path) -> None:
@@ -160,7 +172,7 @@ def test_too_many_trajectories_are_refused_before_anything_runs(data: Path, tmp_
 
 
 def test_defaults_are_the_papers_and_quick_is_quick() -> None:
-    names = ("tasks", "trajectories", "settings", "seeds", "episodes", "steps", "grid", "data_dir")
+    names = ("tasks", "trajectories", "settings", "seeds", "episodes", "steps", "grid", "jobs", "data_dir")
     nothing: dict = dict.fromkeys(names) | {"video": False, "out": Path("results")}
     full = Options.of(**nothing, quick=False)
     assert (len(full.tasks), full.trajectories, full.seeds, full.episodes) == (4, [11, 4, 1], 10, 100)

@@ -10,7 +10,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
          *sorted(p for p in DOCS.rglob("*.md") if DOCS / "results" not in p.parents)]  # fmt: skip
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<head>\w+[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<head>\w+[^\n]*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ def blocks(page: Path, *languages: str) -> list[Block]:
             title = re.search(r'title="([^"]+)"', match["head"])
             indent = len(match["indent"])
             body = "".join(line[indent:] for line in match["body"].splitlines(keepends=True))
-            found.append(Block(language, title[1] if title else None, body, text[: match.start()].count("\n") + 2))
+            found.append(
+                Block(language, title[1] if title else None, body, text[: match.start()].count("\n") + 2)
+            )
     return found
 
 

@@ -48,7 +48,9 @@ def test_the_python_of_a_page_runs(page: Path, workshop: Path, monkeypatch: pyte
 
 
 def _frameworks(code: list[Block]) -> list[str]:
-    lines = [line for block in code for line in block.body.splitlines() if re.match(r"\s*(import|from) ", line)]
+    lines = [
+        line for block in code for line in block.body.splitlines() if re.match(r"\s*(import|from) ", line)
+    ]
     wanted = ("jax", "torch", "flax", "equinox", "optax", "lightning")
     return [name for name in wanted if any(re.search(rf"\b{name}\b", line) for line in lines)]
 
@@ -97,6 +99,11 @@ def parse(name: str, command: Any, words: list[str], parent: Any = None) -> None
 
 
 def test_a_misspelt_command_would_be_noticed() -> None:
-    for line in ("comparr", "compare --no-such-option", "records shw x", "recommend --energy pairwise --k many"):
+    for line in (
+        "comparr",
+        "compare --no-such-option",
+        "records shw x",
+        "recommend --energy pairwise --k many",
+    ):
         with pytest.raises(AssertionError):
             understand(line.split())

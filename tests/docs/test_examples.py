@@ -32,7 +32,9 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         pytest.importorskip(library)
     env = os.environ | {"GFY_QUICK": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(EXAMPLES[name])]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip(), "an example says what it found"
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"

@@ -195,6 +195,66 @@ def test_forward_mode_and_hessian_products_in_jax() -> None:
         np.testing.assert_allclose(ours, (a - b) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
+def test_second_derivatives_of_the_argmax_in_jax() -> None:
+    """Shannon's argmax bends: the rule's own derivative must see p move."""
+    jax = pytest.importorskip("jax")
+    problem, v, k = build(PROBLEMS[1], jax.numpy.asarray)
+    weight, direction = np.random.default_rng(5).normal(size=(2, 4, k))
+
+    def slope(u: Any) -> Any:
+        def total(u: Any) -> Any:
+            p = gfy.argmax(problem, v._replace(u=u), gradient=gfy.Implicit(), stop=TIGHT)
+            return (weight * p).sum()
+
+        return jax.grad(total)(u)
+
+    exact = jax.jit(lambda u: jax.jvp(slope, (u,), (direction,))[1])(v.u)
+    step = 1e-5
+    ahead, behind = (jax.jit(slope)(v.u + s * direction) for s in (step, -step))
+    np.testing.assert_allclose(exact, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("domain", [BOX, gfy.Simplex()], ids=lambda d: d.name)
+def test_a_few_systems_at_a_time_give_the_same_derivative(
+    domain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jax = pytest.importorskip("jax")
+    from gfy import positive
+
+    rng = np.random.default_rng(6)
+    root = rng.normal(size=(37, 65, 65)) / 8
+    v = gfy.LinearQuadratic.Input(
+        u=jax.numpy.asarray(rng.normal(size=(37, 65))),
+        U=jax.numpy.asarray(-root @ np.swapaxes(root, -1, -2)),
+    )
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(), domain)
+    weight = jax.numpy.asarray(rng.normal(size=(37, 65)))
+    p = gfy.argmax(problem, v, stop=gfy.Stop(1e-10, 500))
+    taken = []
+    for most in (positive._HEAVY, 2**40):  # in parts, then whole
+        monkeypatch.setattr(positive, "_HEAVY", most)
+        taken.append(positive._heavy(v.U, p))
+        grad = pulled("jax", lambda w: gfy.Implicit().attach(problem, w, p), v, weight)
+        taken.append(flat(grad, np.asarray))
+    assert (taken[0], taken[2]) == (True, False)
+    np.testing.assert_allclose(taken[1], taken[3], rtol=1e-10, atol=1e-12)
+
+
+def test_torch_differentiates_the_pairwise_difference_twice() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(7)
+    p, q, u = (torch.tensor(rng.random((3, 5)), requires_grad=False) for _ in range(3))
+    for rank in (1, 2):
+        A = torch.tensor(rng.normal(size=(3, 5, rank)), requires_grad=True)
+        fn = lambda u, A: gfy.Pairwise().difference(gfy.Pairwise.Input(u, A), p, q)  # noqa: E731
+        value = gfy.Pairwise().value
+        expected = value(gfy.Pairwise.Input(u, A), p) - value(gfy.Pairwise.Input(u, A), q)
+        torch.testing.assert_close(fn(u, A), expected)
+        inputs = (u.clone().requires_grad_(), A)
+        assert torch.autograd.gradcheck(fn, inputs)
+        assert torch.autograd.gradgradcheck(fn, inputs)
+
+
 def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(
     backend: str, asarray: Make, tonumpy: Make
 ) -> None:

@@ -69,6 +69,25 @@ def test_warm_start_needs_one_look(rng: np.random.Generator, backend: str) -> No
     assert int(warm.steps.max()) <= 2
 
 
+def test_a_million_labels_a_piece_at_a_time(rng: np.random.Generator, backend: str) -> None:
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    v = problems.place(problems.pairwise(rng, 1, 600_001, 1), backend)
+    found = solvers.DualNewton().solve(problem, v, stop=gfy.Stop(1e-6))
+    assert bool(found.converged.all())
+    assert problems.relative_gap(problem, v, found.p).max() <= 1e-12
+
+
+def test_single_precision_stops_where_rounding_does(rng: np.random.Generator, backend: str) -> None:
+    """A tolerance out of reach ends with the bracket, not with max_steps."""
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    ops = gfy.get_backend(backend)
+    double = problems.pairwise(rng, 256, 174, 1)
+    v = type(double)(*(ops.asarray(np.asarray(x), dtype="float32") for x in double))
+    found = solvers.DualNewton().solve(problem, v, stop=gfy.Stop(tol=0.0, max_steps=5_000))
+    assert int(found.steps.max()) < 100
+    assert problems.relative_gap(problem, v, found.p).max() <= 1e-6
+
+
 def test_says_why_not() -> None:
     solver = solvers.DualNewton()
     dense = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Gini(), gfy.Simplex())

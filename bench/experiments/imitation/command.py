@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bench.environment import cores
 from bench.experiments.imitation.models import MODELS
 from bench.experiments.imitation.settings import (
     PAPER,
@@ -17,7 +18,6 @@ from bench.experiments.imitation.settings import (
     STEPS,
     TRAJECTORIES,
     Grid,
-    Setting,
     find_grid,
 )
 from bench.experiments.imitation.tasks import Task, find_tasks
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bench.experiments.imitation.experiment import Experiment
+    from bench.experiments.imitation.rows import Cell
+    from bench.records import Store
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Options:
     steps: int
     grid: Grid
     video: bool
+    jobs: int
     data_dir: Path | None
     out: Path
 
@@ -57,6 +60,7 @@ class Options:
         steps: int | None,
         grid: str | None,
         video: bool,
+        jobs: int | None,
         data_dir: Path | None,
         out: Path,
     ) -> Options:
@@ -78,54 +82,98 @@ class Options:
             steps or STEPS,
             find_grid(grid or ("quick" if quick else "short")),
             video,
+            jobs or (1 if quick else cores()),
             data_dir,
             out,
         )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One cell of the figure: a model of a task, under one setting, from so many trajectories."""
+
+    setting: str
+    trajectories: int
+    task: Task
+    model: str
 
 
 def reproduce(options: Options) -> None:
     """Run the experiment; interrupted, the same command goes on where it stopped."""
     from rich.console import Console
 
-    from bench.experiments.imitation.experiment import Experiment
     from bench.records import Store
 
     console = Console()
     say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
     began = time.perf_counter()
     with Store(options.out / "imitation.sqlite") as store, _progress(console) as progress:
-        experiment = Experiment(store, options.out / "imitation-policies", options.data_dir, say, progress)
+        experiment = _experiment(options, store, say, progress=progress)
         for task in options.tasks:  # missing data or too few trajectories: said before anything runs
             for count in options.trajectories:
                 experiment.demonstrations(task).first(count)
-        chosen: dict[tuple[str, str, str], Setting] = {}
+        # The most trajectories first, the paper's settings before the search: a part is worth reading.
+        parts = [
+            Part(setting, count, task, model)
+            for count in options.trajectories
+            for setting in options.settings
+            for task in options.tasks
+            for model in MODELS
+        ]
         try:
-            # The most trajectories first, the paper's settings before the search: a part is worth reading.
-            for name in options.settings:
-                for count in options.trajectories:
-                    for task in options.tasks:
-                        for model in MODELS:
-                            if (name, task.name, model) not in chosen:
-                                chosen[name, task.name, model] = _setting(
-                                    experiment, options, name, task, model
-                                )
-                            one = chosen[name, task.name, model]
-                            cell = experiment.cell(task, model, name, count, one)
-                            experiment.run([cell], range(options.seeds), options.episodes)
+            if options.jobs > 1 and len(parts) > 1:
+                _in_processes(options, experiment, parts)
+            else:
+                for part in parts:
+                    _run(options, experiment, part)
         except KeyboardInterrupt:
             say("Stopped; what was finished is stored. Give the same command again to go on.")
             write(options, store.frame(), say)
             raise SystemExit(130) from None
         write(options, store.frame(), say)
         if options.video:
-            _videos(options, experiment, chosen, say)
+            _videos(options, experiment, say)
         say(f"Done in {time.perf_counter() - began:.0f} s.")
 
 
-def _setting(experiment: Experiment, options: Options, name: str, task: Task, model: str) -> Setting:
-    if name == "paper":
-        return PAPER[model].with_steps(options.steps)
-    return experiment.search(task, model, options.grid, options.steps)
+def _experiment(options: Options, store: Store, say: Callable[[str], None], **more: Any) -> Experiment:
+    from bench.experiments.imitation.experiment import Experiment
+
+    return Experiment(store, options.out / "imitation-policies", options.data_dir, say, **more)
+
+
+def _run(options: Options, experiment: Experiment, part: Part) -> None:
+    cell = _cell(options, experiment, part)
+    experiment.run([cell], range(options.seeds), options.episodes)
+
+
+def _cell(options: Options, experiment: Experiment, part: Part) -> Cell:
+    if part.setting == "paper":
+        setting = PAPER[part.model].with_steps(options.steps)
+    else:  # once a model and task: after that the search finds its rows stored
+        setting = experiment.search(part.task, part.model, options.grid, options.steps)
+    return experiment.cell(part.task, part.model, part.setting, part.trajectories, setting)
+
+
+def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -> None:
+    from bench.experiments.side_by_side import side_by_side
+
+    calls = [(options, part) for part in parts]
+    for done, (_, lines) in enumerate(side_by_side(_alone, calls, options.jobs), start=1):
+        for line in lines:
+            experiment.say(line)
+        if experiment.progress is not None:
+            experiment.progress("cells", done, len(parts))
+
+
+def _alone(options: Options, part: Part) -> list[str]:
+    """One part in a process of its own: its rows are in the store when it returns what there is to say."""
+    from bench.records import Store
+
+    lines: list[str] = []
+    with Store(options.out / "imitation.sqlite") as store:
+        _run(options, _experiment(options, store, lines.append, threads=1), part)
+    return lines
 
 
 def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) -> None:
@@ -147,20 +195,15 @@ def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) ->
     say(f"Written: {', '.join(str(one) for one in written)}.")
 
 
-def _videos(
-    options: Options,
-    experiment: Experiment,
-    chosen: dict[tuple[str, str, str], Setting],
-    say: Callable[[str], None],
-) -> None:
+def _videos(options: Options, experiment: Experiment, say: Callable[[str], None]) -> None:
     from bench.experiments.imitation.evaluation import trained_policy
     from bench.experiments.imitation.models import Model
     from bench.experiments.imitation.video import film
 
-    name, count = options.settings[-1], max(options.trajectories)
     for task in options.tasks:
-        setting = chosen[name, task.name, "pairwise"]
-        cell = experiment.cell(task, "pairwise", name, count, setting)
+        part = Part(options.settings[-1], max(options.trajectories), task, "pairwise")
+        cell = _cell(options, experiment, part)
+        setting = cell.setting
         model = Model("pairwise", task.observations, task.actions, setting.hidden, setting.gamma)
         trained = experiment.policy(model, cell, seed=0)
         policy = trained_policy(model, trained.parameters, trained.scaling)

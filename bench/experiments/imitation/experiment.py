@@ -41,6 +41,7 @@ class Experiment:
     policies: Path
     data_dir: Path | None = None
     say: Say = print
+    threads: int | None = None  # that simulate; as many as there are cores where none is given
     progress: Callable[[str, int, int], None] | None = None
     _demonstrations: dict[str, Demonstrations] = field(default_factory=dict)
 
@@ -84,7 +85,7 @@ class Experiment:
         train_s = time.perf_counter() - began
         policy = trained_policy(model, trained.parameters, trained.scaling)
         seeds = [seed for _, seed in missing]
-        got = evaluate(task, policy, seeds, episodes, progress=self._part(f"{label}: episodes"))
+        got = evaluate(task, policy, seeds, episodes, self.threads, progress=self._part(f"{label}: episodes"))
         seconds = time.perf_counter() - began
         checks = certificates(model, trained, self.demonstrations(task).first(first.trajectories))
         for i, (cell, seed) in enumerate(missing):
