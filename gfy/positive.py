@@ -41,15 +41,9 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
 
     J is diag(D), less D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system
     I - D^1/2 H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move: where sizes may depend on
-    values (eager torch) the system is that of the free ones alone. JAX on a processor takes a few examples at a
-    time, built, factored and solved while they are in the cache.
+    values (eager torch) the system is that of the free ones alone.
     """
     backend = backend_of(D)
-    if backend.name == "jax" and _heavy(hessian, D):
-        import jax
-
-        one = lambda given: _whole(given[0], given[1], balanced)(given[2])  # noqa: E731
-        return lambda r: jax.lax.map(one, (hessian, D, r), batch_size=_AT_A_TIME)
     count = _free(D) if backend.name == "torch" and backend.is_concrete(D, hessian) else None
     if count is None:
         return _whole(hessian, D, balanced)
@@ -60,6 +54,20 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
     part = flat.take_along_dim(places, -1).reshape(*D.shape[:-1], count, count)
     inner = _whole(part, D.take_along_dim(index, -1), balanced)
     return lambda r: (0 * D).scatter(-1, index, inner((r + 0 * D).take_along_dim(index, -1)))
+
+
+def responder_in_parts(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
+    """The same, where JAX on a processor takes a few examples at a time: built, factored and solved in the cache.
+
+    For derivatives, which come once; not inside a solver's loop, where XLA has been seen to wait for itself for ever
+    (a batched factorisation in a loop in a loop on two threads), and whose batch is in parts already.
+    """
+    if backend_of(D).name != "jax" or not _heavy(hessian, D):
+        return responder(hessian, D, balanced)
+    import jax
+
+    one = lambda given: _whole(given[0], given[1], balanced)(given[2])  # noqa: E731
+    return lambda r: jax.lax.map(one, (hessian, D, r), batch_size=_AT_A_TIME)
 
 
 def _heavy(hessian: Array, D: Array) -> bool:
