@@ -148,7 +148,9 @@ def asv(session: nox.Session) -> None:
     head = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     profile = os.environ.get("GFY_ASV_PROFILE", "fast")
     here = ("--set-commit-hash", head, "-E", f"existing:{BIN / 'python'}")
-    run(session, "asv", "run", "--quick", "--show-stderr", *here, GFY_ASV_PROFILE=profile)
+    # A process for every cell, forked from one that has read the suites: most cells are n/a, and cost nothing so.
+    how = ("--quick", "--show-stderr", "--launch-method", "forkserver")
+    run(session, "asv", "run", *how, *here, GFY_ASV_PROFILE=profile)
 
 
 @in_everything()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import BACKENDS, DTYPES, Suite, device_peak
+from .base import BACKENDS, DTYPES, NAMES, Suite, device_peak, keeps_statistics
 
 KINDS = [BACKENDS, DTYPES]
 PAIRWISE = [["DualNewton", "ProjectedGradient", "JaxoptBoxCDQP"], ["pairwise-gini"], [174, 32], [64], *KINDS]
@@ -13,15 +13,20 @@ DENSE_SOLVERS = ["CoordinateAscent", "ProjectedNewton", "ProjectedGradient", "Ja
 DENSE = [DENSE_SOLVERS, ["dense-gini"], [64, 174], [64], *KINDS]
 SIMPLEX = [["ProjectedGradient", "FrankWolfe", "Auto"], ["simplex-gini"], [200, 1000], [32], *KINDS]
 SPEN = [["DualNewton", "JaxoptProjectedGradient"], ["concave-spen"], [64, 174], [64], *KINDS]
+MEMORY = [["DualNewton", "ProjectedGradient"], ["pairwise-gini"], [1000], [64], BACKENDS, ["float64"]]
 
 
-class _Solve(Suite):
-    """Time, accuracy and steps of one compiled solve. The subclasses choose the cells."""
+class _Warm(Suite):
+    """One compiled solve, ready to be called."""
 
     def setup(self, *cell: Any) -> None:
         self.prepared = self.prepare(*cell)
         solve = self.prepared.solve_fn()
         self.call = self.prepared.warm(lambda: solve(self.prepared.v))
+
+
+class _Solve(_Warm):
+    """Its time, accuracy and steps. The subclasses choose the cells."""
 
     def time_solve(self, *cell: Any) -> None:
         self.call()
@@ -66,18 +71,23 @@ class ConcaveSpen(_Solve):
     params = SPEN
 
 
-class Memory(Suite):
-    """The peak of the host's memory, and of the device's own where it keeps statistics."""
+class Memory(_Warm):
+    """The peak of the host's memory."""
 
-    params = [["DualNewton", "ProjectedGradient"], ["pairwise-gini"], [1000], [64], BACKENDS, ["float64"]]
-
-    def setup(self, *cell: Any) -> None:
-        self.prepared = self.prepare(*cell)
-        solve = self.prepared.solve_fn()
-        self.call = self.prepared.warm(lambda: solve(self.prepared.v))
+    params = MEMORY
 
     def peakmem_solve(self, *cell: Any) -> None:
         self.call()
+
+
+class DeviceMemory(_Warm):
+    """The peak of the device's own memory, where it keeps statistics."""
+
+    params = MEMORY
+
+    def setup(self, *cell: Any) -> None:
+        keeps_statistics(cell[NAMES.index("backend")])
+        super().setup(*cell)
 
     def track_device_memory(self, *cell: Any) -> float:
         """Bytes at the peak of a solve, as the device's allocator counts them."""
