@@ -10,8 +10,8 @@ from gfy.backend import Backend, backend_of
 from gfy.protocols import Array
 
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
-_AT_A_TIME = 16  # examples, where each has a matrix of more than
-_HEAVY = 2**15  # bytes
+_HEAVY = 2**15  # bytes of one system, from which on
+_CACHE = 2**20  # bytes of them are taken at a time
 
 
 def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
@@ -56,26 +56,29 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
     return lambda r: (0 * D).scatter(-1, index, inner((r + 0 * D).take_along_dim(index, -1)))
 
 
-def responder_in_parts(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
-    """The same, where JAX on a processor takes a few examples at a time: built, factored and solved in the cache.
+def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Array, r: Array) -> Array:
+    """work(hessian, D, r); JAX on a processor takes a few examples at a time and reads their matrices once.
 
     For derivatives, which come once; not inside a solver's loop, where XLA has been seen to wait for itself for ever
     (a batched factorisation in a loop in a loop on two threads), and whose batch is in parts already.
     """
-    if backend_of(D).name != "jax" or not _heavy(hessian, D):
-        return responder(hessian, D, balanced)
+    few = _few(hessian, D) if backend_of(D).name == "jax" else None
+    if few is None:
+        return work(hessian, D, r)
     import jax
 
-    one = lambda given: _whole(given[0], given[1], balanced)(given[2])  # noqa: E731
-    return lambda r: jax.lax.map(one, (hessian, D, r), batch_size=_AT_A_TIME)
+    return jax.lax.map(lambda given: work(*given), (hessian, D, r), batch_size=few)
 
 
-def _heavy(hessian: Array, D: Array) -> bool:
-    """Whether the systems of one batch axis are more than a cache holds, and nothing else would hold them."""
+def _few(hessian: Array, D: Array) -> int | None:
+    """How many systems of one batch axis a cache holds; None where all are to be taken at once."""
     from gfy.backend.jax_ops import one_processor
 
-    one_axis = D.ndim == 2 and hessian.ndim == 3 and D.shape[0] > _AT_A_TIME
-    return one_axis and hessian[0].size * hessian.dtype.itemsize >= _HEAVY and one_processor()
+    if D.ndim != 2 or hessian.ndim != 3 or not one_processor():
+        return None
+    size = hessian.shape[-1] ** 2 * hessian.dtype.itemsize
+    few = max(1, _CACHE // max(size, 1))
+    return few if size >= _HEAVY and few < D.shape[0] else None
 
 
 def _free(D: Array) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.math import dot, matvec, solve, transpose
-from gfy.positive import responder_in_parts
+from gfy.positive import in_parts, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers.base import Separable
@@ -98,13 +98,13 @@ def _cholesky(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Oper
     domain, omega = problem.domain, problem.regularizer
     assert isinstance(domain, BandSet)
     assert isinstance(omega, Separable)
-    respond = responder_in_parts(hessian, omega.slopes(theta, domain), domain.total is not None)
+    slopes, balanced = omega.slopes(theta, domain), domain.total is not None
 
     def forward(b: Array) -> Array:
-        return b + respond(matvec(hessian, b))
+        return in_parts(lambda H, D, b: b + responder(H, D, balanced)(matvec(H, b)), hessian, slopes, b)
 
     def backward(b: Array) -> Array:
-        return b + matvec(hessian, respond(b))
+        return in_parts(lambda H, D, b: b + matvec(H, responder(H, D, balanced)(b)), hessian, slopes, b)
 
     return forward, backward
 
