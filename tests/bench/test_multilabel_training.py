@@ -15,7 +15,7 @@ for package in ("optax", "sklearn"):
 from bench.datasets.splits import Dataset, Scaler, development_split, normalised  # noqa: E402
 from bench.datasets.synthetic import correlated  # noqa: E402
 from bench.experiments.models import ENERGIES, Model  # noqa: E402
-from bench.experiments.multilabel_cells import Cell, Effort  # noqa: E402
+from bench.experiments.multilabel_cells import STEADY, Cell, Effort  # noqa: E402
 from bench.experiments.multilabel_protocol import run_cell  # noqa: E402
 from bench.experiments.objectives import NearlyLinear  # noqa: E402
 from bench.experiments.saved import Saved, predict, read, save  # noqa: E402
@@ -162,8 +162,8 @@ def test_both_spens_start_from_one_concave_energy() -> None:
 
 def test_few_held_out_examples_are_asked_with_every_seed() -> None:
     effort = Effort(seeds=(4, 5, 6))
-    assert effort.votes(199) == (4, 5, 6)
-    assert effort.votes(200) == (4,)
+    assert effort.votes(STEADY - 1) == (4, 5, 6)
+    assert effort.votes(STEADY) == (4,)
 
 
 def test_bad_choices_get_a_sentence() -> None:

@@ -38,7 +38,7 @@ def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
     if len(search):
         parts += ["## The search", "", *_search(search), ""]
     if len(frame):
-        parts += ["## Where the time went", "", *_times(frame), ""]
+        parts += ["## Where the time went", "", *_times(frame, search), ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -158,10 +158,16 @@ def _search(search: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _times(frame: pd.DataFrame) -> list[str]:
+def _times(frame: pd.DataFrame, search: pd.DataFrame) -> list[str]:
+    import pandas as pd
+
+    programs = pd.concat([frame, search]).drop_duplicates(["train_s", "evaluation_s"])
+    hours = (programs["train_s"] + programs["evaluation_s"]).sum() / 3600
     lines = [
-        "Seconds of the program that trains and evaluates all runs of a cell together; policy is the network "
-        "and the inner solve of every step, simulation is MuJoCo. Load is the cores that others kept busy.",
+        "Seconds of the program that trains and evaluates all runs of a cell together, by the clock; policy is the "
+        "network and the inner solve of every step, simulation is MuJoCo. Load is the cores that others kept busy, "
+        f"another cell beside this one (`--jobs`) among them. All {len(programs)} programs, the search's too: "
+        f"{hours:.1f} hours if one came after the other.",
         "",
         "| setting | task | trajectories | model | runs | training | policy | simulation | policy share "
         "| load |",
