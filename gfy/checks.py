@@ -6,6 +6,7 @@ Checks of shapes always run. Checks of values run where values can be read; whil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -118,7 +119,7 @@ def _finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
     floats = [leaf for leaf in leaves(v) if "float" in str(leaf.dtype)]
     # a sum shows any of them, in one pass
-    if backend.name == "torch" and bool(abs(sum(leaf.sum() for leaf in floats)) < np.inf):
+    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in floats)):
         return
     names = getattr(v, "_fields", ())
     for field, leaf in zip(names, v, strict=True):
@@ -166,8 +167,8 @@ def _plainly_inside(problem: InnerProblem, y: Array, tol: float) -> bool:
     low, high = domain.bounds(y)
     if not (isinstance(low, float) and isinstance(high, float) and y.numel()):
         return False
-    least, most = y.aminmax()  # NaN where any is
-    return bool((least >= low - tol) & (most <= high + tol) & (most < np.inf) & (least > -np.inf))
+    least, most = (end.item() for end in y.aminmax())  # NaN where any is
+    return low - tol <= least and most <= high + tol and math.isfinite(most - least)
 
 
 def _check_devices(v: Input) -> None:

@@ -11,33 +11,39 @@ from typing import Any
 
 import torch
 
-from gfy.backend import backend_of
 from gfy.protocols import Array
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
-    """Whether all are of one batch shape and p and q are constants."""
-    return u.shape == p.shape == q.shape == A.shape[:-1] and not (p.requires_grad or q.requires_grad)
+    """Whether all are of one batch shape, p and q are constants, and plain autograd is at work, not `torch.func`."""
+    constant = not (p.requires_grad or q.requires_grad or torch._C._are_functorch_transforms_active())
+    return constant and u.shape == p.shape == q.shape == A.shape[:-1]
 
 
 def difference(u: Array, A: Array, p: Array, q: Array) -> Array:
     """[..., k], [..., k, m] -> [...]; differentiable in u and A, also twice."""
-    d, s = p - q, p + q
+    value: Array = _Difference.apply(u, A, p - q, p + q)  # type: ignore[no-untyped-call]
+    return value
 
-    def forward(u: Array, A: Array) -> tuple[Array, Any]:
+
+class _Difference(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Array, A: Array, d: Array, s: Array) -> Array:
         along_d, along_s = _across(A, d), _across(A, s)
-        value = torch.linalg.vecdot(u, d) - 0.5 * (along_d * along_s).sum(-1)
-        return value, (A, along_d, along_s)
+        ctx.save_for_backward(A, d, s, along_d, along_s)
+        value: Array = torch.linalg.vecdot(u, d) - 0.5 * (along_d * along_s).sum(-1)
+        return value
 
-    def backward(kept: Any, g: Array) -> tuple[Array, Array]:
-        A, along_d, along_s = kept
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Array) -> Any:
+        (g,) = cotangents
+        A, d, s, along_d, along_s = ctx.saved_tensors
         if torch.is_grad_enabled():  # differentiated again: what was kept knows nothing of A
             along_d, along_s = _across(A, d), _across(A, s)
         half = -0.5 * g[..., None]
         in_A = d[..., None] * (half * along_s)[..., None, :]
-        return g[..., None] * d, torch.addcmul(in_A, s[..., None], (half * along_d)[..., None, :])
-
-    return backend_of(u).custom_vjp(forward, backward)(u, A)
+        in_A = torch.addcmul(in_A, s[..., None], (half * along_d)[..., None, :])
+        return g[..., None] * d, in_A, None, None
 
 
 def _across(A: Array, x: Array) -> Array:

@@ -39,8 +39,10 @@ class Quadratic(Separable):
         return self.curvature * p - self.tilt
 
     def chord(self, p: Array, q: Array) -> Array:
-        half = 0.5 * self.curvature
-        return self.tilt - (p + q if half == 1 else half * (p + q))
+        slope = p + q
+        slope *= -0.5 * self.curvature  # in place where arrays can be written to
+        slope += self.tilt
+        return slope
 
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
         return clip((theta + self.tilt) / self.curvature, low, high)

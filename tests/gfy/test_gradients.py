@@ -253,6 +253,8 @@ def test_torch_differentiates_the_pairwise_difference_twice() -> None:
         inputs = (u.clone().requires_grad_(), A)
         assert torch.autograd.gradcheck(fn, inputs)
         assert torch.autograd.gradgradcheck(fn, inputs)
+        by_function = torch.func.grad(lambda A: fn(u, A).sum())(A.detach())  # noqa: B023
+        torch.testing.assert_close(by_function, torch.autograd.grad(fn(u, A).sum(), A)[0])
 
 
 def test_a_coordinate_at_its_bound_counts_as_free_in_both_backends(
