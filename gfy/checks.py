@@ -72,11 +72,13 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
         y = backend.xp.astype(y, like.dtype)
     if not y.ndim or y.shape[-1] != k:
         raise GfyValueError(f"y must end in an axis of {k} coordinates like p, got shape {tuple(y.shape)}")
+    given = tuple(y.shape[:-1])
     try:
-        np.broadcast_shapes(tuple(y.shape[:-1]), batch)
+        if given != batch:
+            np.broadcast_shapes(given, batch)
     except ValueError:
         raise GfyValueError(
-            f"y has batch axes {tuple(y.shape[:-1])} but v has {batch}: one target is needed for each example"
+            f"y has batch axes {given} but v has {batch}: one target is needed for each example"
         ) from None
     problem.domain.check_dim(k)
     _with_values(lambda w: _inside(problem, w, tol), y)
@@ -117,9 +119,8 @@ def _raise(sentence: str | None) -> None:
 
 def _finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
-    floats = [leaf for leaf in leaves(v) if "float" in str(leaf.dtype)]
     # a sum shows any of them, in one pass
-    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in floats)):
+    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in leaves(v))):
         return
     names = getattr(v, "_fields", ())
     for field, leaf in zip(names, v, strict=True):

@@ -31,8 +31,10 @@ class _Difference(torch.autograd.Function):
     def forward(ctx: Any, u: Array, A: Array, d: Array, s: Array) -> Array:
         along_d, along_s = _across(A, d), _across(A, s)
         ctx.save_for_backward(A, d, s, along_d, along_s)
-        value: Array = torch.linalg.vecdot(u, d) - 0.5 * (along_d * along_s).sum(-1)
-        return value
+        value = torch.linalg.vecdot(u, d)
+        if A.shape[-1] == 1:
+            return torch.addcmul(value, along_d[..., 0], along_s[..., 0], value=-0.5)
+        return torch.sub(value, torch.linalg.vecdot(along_d, along_s), alpha=0.5)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array) -> Any:
