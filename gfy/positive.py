@@ -12,6 +12,7 @@ from gfy.protocols import Array
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
 _HEAVY = 2**15  # bytes of one system, from which on
 _CACHE = 2**20  # bytes of them are taken at a time
+_CALLS = 4  # times as many in eager torch, which pays for every call
 
 
 def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
@@ -57,14 +58,19 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
 
 
 def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Array, r: Array) -> Array:
-    """work(hessian, D, r); JAX on a processor takes a few examples at a time and reads their matrices once.
+    """work(hessian, D, r); on a processor a few examples at a time, whose matrices come from memory once.
 
     For derivatives, which come once; not inside a solver's loop, where XLA has been seen to wait for itself for ever
     (a batched factorisation in a loop in a loop on two threads), and whose batch is in parts already.
     """
-    few = _few(hessian, D) if backend_of(D).name == "jax" else None
+    few = _few(hessian, D)
     if few is None:
         return work(hessian, D, r)
+    if backend_of(D).name == "torch":
+        import torch
+
+        few *= _CALLS
+        return torch.cat([work(*part) for part in zip(*(x.split(few) for x in (hessian, D, r)), strict=True)])
     import jax
 
     return jax.lax.map(lambda given: work(*given), (hessian, D, r), batch_size=few)
@@ -72,13 +78,18 @@ def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Ar
 
 def _few(hessian: Array, D: Array) -> int | None:
     """How many systems of one batch axis a cache holds; None where all are to be taken at once."""
-    from gfy.backend.jax_ops import one_processor
-
-    if D.ndim != 2 or hessian.ndim != 3 or not one_processor():
+    name = backend_of(D).name
+    if name == "numpy" or D.ndim != 2 or hessian.ndim != 3:
         return None
+    if name == "jax":
+        from gfy.backend.jax_ops import one_processor
+
+        alone = one_processor()
+    else:
+        alone = not D.is_cuda
     size = hessian.shape[-1] ** 2 * hessian.dtype.itemsize
     few = max(1, _CACHE // max(size, 1))
-    return few if size >= _HEAVY and few < D.shape[0] else None
+    return few if alone and size >= _HEAVY and few < D.shape[0] else None
 
 
 def _free(D: Array) -> int | None:
