@@ -44,9 +44,14 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
         raise GfyTypeError("v holds NumPy arrays: convert them to jax arrays or torch tensors first")
     _check_devices(v)
     energy.check(v)
-    _with_values(lambda w: _finite(w, energy.name), v)
-    if energy.concave and (_DEBUG.get() or _cost(energy, v) <= _CHEAP):
-        _with_values(lambda w: _raise(energy.concavity_violation(w)), v)
+    concave = energy.concave and (_DEBUG.get() or _cost(energy, v) <= _CHEAP)
+
+    def values(w: Input) -> None:
+        _finite(w, energy.name)
+        if concave:
+            _raise(energy.concavity_violation(w))
+
+    _with_values(values, v)
     return v
 
 

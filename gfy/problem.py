@@ -59,10 +59,9 @@ class InnerProblem:
     def difference(self, v: Input, p: Array, q: Array) -> Array:
         """The value at p less that at q, [...]; a quadratic Omega joins the linear term of Phi, in one sum."""
         slope = self.regularizer.chord(p, q)
-        moved = None if slope is None else self.energy.shift(v, slope)
-        if moved is None:
+        if slope is None:
             return self.energy.difference(v, p, q) - self.regularizer.difference(p, q)
-        return self.energy.difference(moved, p, q)
+        return self.energy.difference(v, p, q, slope)
 
     def grad(self, v: Input, p: Array) -> Array:
         """The gradient of Phi - Omega in p, [..., k]; infinite where Omega's is."""

@@ -83,9 +83,16 @@ class Energy:
         """Phi(v, p), [...]."""
         raise NotImplementedError(f"{self.name}.value")
 
-    def difference(self, v: Input, p: Array, q: Array) -> Array:
-        """Phi(v, p) - Phi(v, q), [...]; an energy may say it in a form that loses no digits where p is near q."""
-        return dot(self.scores(v), p - q) if self.linear else self.value(v, p) - self.value(v, q)
+    def difference(self, v: Input, p: Array, q: Array, slope: Array | None = None) -> Array:
+        """Phi(v, p) - Phi(v, q) + <slope, p - q>, [...]; an energy may say it so that no digits are lost for p near q.
+
+        `slope` [..., k] is a linear term more, which costs least where the energy puts it beside its own.
+        """
+        if self.linear:
+            scores = self.scores(v)
+            return dot(scores if slope is None else scores + slope, p - q)
+        found = self.value(v, p) - self.value(v, q)
+        return found if slope is None else found + dot(slope, p - q)
 
     def grad_p(self, v: Input, p: Array) -> Array:
         """The (super)gradient of Phi in p, [..., k]."""

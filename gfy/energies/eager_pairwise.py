@@ -1,8 +1,8 @@
 """Phi(v, p) - Phi(v, q) of the pairwise energy in eager torch, at constant p and q: few kernels, both ways.
 
-With d = p - q and s = p + q it is <u, d> - 1/2 <A^T d, A^T s>; its gradient is d in u and
--1/2 (d (A^T s)^T + s (A^T d)^T) in A. Autograd would keep and walk the products of every inner product; beside a
-fast solver that is most of a training step's time.
+With d = p - q it is <u, d> - 1/2 <A^T d, A^T (2 p - d)>; its gradient is d in u and q (A^T q)^T - p (A^T p)^T in A.
+Autograd would keep and walk the products of every inner product. Beside a fast solver that is most of a training
+step's time, and so is every array of this size that is asked for anew.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ def served(u: Array, A: Array, p: Array, q: Array) -> bool:
     return constant and u.shape == p.shape == q.shape == A.shape[:-1]
 
 
-def difference(u: Array, A: Array, p: Array, q: Array) -> Array:
-    """[..., k], [..., k, m] -> [...]; differentiable in u and A, also twice."""
-    value: Array = _Difference.apply(u, A, p - q, p + q)  # type: ignore[no-untyped-call]
+def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
+    """[..., k], [..., k, m] -> [...]; differentiable in u and A, also twice. A slope counts as a constant."""
+    value: Array = _Difference.apply(u, A, p, q, slope)  # type: ignore[no-untyped-call]
     return value
 
 
 class _Difference(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, u: Array, A: Array, d: Array, s: Array) -> Array:
-        along_d, along_s = _across(A, d), _across(A, s)
-        ctx.save_for_backward(A, d, s, along_d, along_s)
-        value = torch.linalg.vecdot(u, d)
-        if A.shape[-1] == 1:
-            return torch.addcmul(value, along_d[..., 0], along_s[..., 0], value=-0.5)
-        return torch.sub(value, torch.linalg.vecdot(along_d, along_s), alpha=0.5)
+    def forward(ctx: Any, u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
+        d = p - q
+        along_d, along_p = _across(A, d), _across(A, p)
+        ctx.save_for_backward(A, p, q, d, along_d, along_p)
+        ends = torch.linalg.vecdot(along_d, 2 * along_p - along_d)
+        value = torch.sub(torch.linalg.vecdot(u, d), ends, alpha=0.5)
+        return value if slope is None else value + torch.linalg.vecdot(slope, d)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array) -> Any:
         (g,) = cotangents
-        A, d, s, along_d, along_s = ctx.saved_tensors
+        A, p, q, d, along_d, along_p = ctx.saved_tensors
         if torch.is_grad_enabled():  # differentiated again: what was kept knows nothing of A
-            along_d, along_s = _across(A, d), _across(A, s)
-        half = -0.5 * g[..., None]
-        in_A = d[..., None] * (half * along_s)[..., None, :]
-        in_A = torch.addcmul(in_A, s[..., None], (half * along_d)[..., None, :])
-        return g[..., None] * d, in_A, None, None
+            along_d, along_p = _across(A, d), _across(A, p)
+        weight = g[..., None]
+        in_A = q[..., None] * (weight * (along_p - along_d))[..., None, :]
+        in_A.addcmul_(p[..., None], (weight * along_p)[..., None, :], value=-1)
+        return weight * d, in_A, None, None, None
 
 
 def _across(A: Array, x: Array) -> Array:

@@ -91,14 +91,15 @@ class Pairwise(Energy):
         t = LowRank(v.A).across(p)
         return dot(v.u, p) - 0.5 * dot(t, t)
 
-    def difference(self, v: Any, p: Array, q: Array) -> Array:
+    def difference(self, v: Any, p: Array, q: Array, slope: Array | None = None) -> Array:
         if backend_of(v).name == "torch":
             from gfy.energies import eager_pairwise
 
             if eager_pairwise.served(v.u, v.A, p, q):
-                return eager_pairwise.difference(v.u, v.A, p, q)
+                return eager_pairwise.difference(v.u, v.A, p, q, slope)
         pairs = LowRank(v.A)
-        return dot(v.u, p - q) - 0.5 * dot(pairs.across(p - q), pairs.across(p + q))
+        u = v.u if slope is None else v.u + slope
+        return dot(u, p - q) - 0.5 * dot(pairs.across(p - q), pairs.across(p + q))
 
     def grad_p(self, v: Any, p: Array) -> Array:
         return v.u + LowRank(v.A).product(p)
