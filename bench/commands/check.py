@@ -34,9 +34,8 @@ def check(
 
         gfy check my/solver.py:Mine --backend torch
     """
-    os.environ.setdefault(
-        "JAX_ENABLE_X64", "1"
-    )  # the checks are stated in float64; read when JAX is imported
+    # the checks are stated in float64; read when JAX is imported
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
 
     from rich.console import Console
     from rich.markup import escape
