@@ -19,7 +19,7 @@ from gfy.protocols import Array, Input
 from gfy.sets import BandSet
 from solvers._newton_system import positive_solve, slope_at
 
-_HALVINGS = 40
+HALVINGS = 40
 
 
 class State(NamedTuple):
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
-    u, A = _parts(problem, v)
+    u, A = parts(problem, v)
     # interactions push A^T p towards 0: a better start than the middle of C
     start = problem.initial_point(v, p0)
     t = matvec(transpose(A), start) * (0.0 if p0 is None else 1.0)
@@ -45,7 +45,7 @@ def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
 def step(problem: InnerProblem, v: Input, state: State) -> State:
     backend = backend_of(v)
     xp = backend.xp
-    u, A = _parts(problem, v)
+    u, A = parts(problem, v)
     system = _hessian(problem, u, A, state)
     direction = -positive_solve(system, state.F)
     descent = dot(state.F, direction)
@@ -65,7 +65,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     one = xp.ones_like(state.D)
     trial = (*attempt(one), 0 * one.sum())
     _, t, p, F, D, _, _ = backend.while_loop(
-        lambda trial: xp.any(trial[5]) & (trial[6] < _HALVINGS), shorten, trial
+        lambda trial: xp.any(trial[5]) & (trial[6] < HALVINGS), shorten, trial
     )
     return State(p, t, F, D, *_error(t, F))
 
@@ -89,7 +89,7 @@ def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
     return system - along[..., :, None] * (along / weight[..., None])[..., None, :]
 
 
-def _parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
+def parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, LowRank)
     return (v.v.u + v.c if hasattr(v, "c") else v.u), curvature.A

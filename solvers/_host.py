@@ -25,29 +25,27 @@ def on_host(
     xp = backend.xp
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)  # also what an example that fails is answered with
-    like = xp.concat([start, start[..., :1], start[..., :1], start[..., :1]], axis=-1)
+    one = start[..., 0]
+    like = (start, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
 
-    def host(inputs: Any, point: np.ndarray) -> np.ndarray:
+    def host(inputs: Any, point: np.ndarray) -> tuple[np.ndarray, ...]:
         inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
         point = np.asarray(point, dtype=np.float64)
         batch, k = point.shape[:-1], point.shape[-1]
         flat = point.reshape(-1, k)
-        rows = np.zeros((len(flat), k + 3))
-        rows[:, :k], rows[:, k] = flat, np.inf
+        points, errors = flat.copy(), np.full(len(flat), np.inf)
+        counts, content = np.zeros(len(flat), dtype=np.int32), np.zeros(len(flat), dtype=bool)
         solve = prepare(problem.energy.coerce(inputs))
         for n, index in enumerate(np.ndindex(*batch)):
             p, error, steps, fine = solve(
                 example(problem, inputs, index), flat[n] if p0 is not None else None
             )
             if np.isfinite(p).all():
-                inside = np.asarray(problem.domain.project(p))
-                rows[n] = [*inside, error, steps, float(fine)]
-        return rows.reshape(*batch, k + 3)
+                points[n] = np.asarray(problem.domain.project(p))
+                errors[n], counts[n], content[n] = error, steps, fine
+        return tuple(x.reshape((*batch, *x.shape[1:])) for x in (points, errors, counts, content))
 
-    found = backend.callback(host, like, v, start)
-    k = start.shape[-1]
-    steps = xp.astype(found[..., k + 1], xp.int32)
-    return Solution(found[..., :k], found[..., k], steps, found[..., k + 2] > 0.5)
+    return Solution(*backend.callback(host, like, v, start))
 
 
 def example(problem: InnerProblem, v: Any, index: tuple[int, ...]) -> Any:

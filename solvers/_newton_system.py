@@ -44,16 +44,27 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
     JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
     """
     backend = backend_of(matrix)
-    m = matrix.shape[-1]
-    if backend.name != "jax" or m > _UNROLLED:
+    if backend.name == "jax" and matrix.shape[-1] <= _UNROLLED:
+        return _eliminate(matrix, rhs)
+    if backend.name != "torch":
         return solve(matrix, rhs)
+    import torch
+
+    found, broken = torch.linalg.solve_ex(matrix, rhs[..., None])
+    return _eliminate(matrix, rhs) if bool(broken.any()) else found[..., 0]
+
+
+def _eliminate(matrix: Array, rhs: Array) -> Array:
+    """Gauss and Jordan's elimination; a pivot that rounding made too small is replaced, so the answer is finite."""
+    backend = backend_of(matrix)
     xp = backend.xp
-    others = 1 - xp.eye(m, dtype=matrix.dtype)
+    least = 8 * backend.eps(matrix)
     table = xp.concat([matrix + 0 * rhs[..., None], rhs[..., None]], axis=-1)
-    for i in range(m):
-        row = table[..., i, :] / table[..., i, i][..., None]
-        table = table - (table[..., i] * others[i])[..., None] * row[..., None, :]
-        table = table.at[..., i, :].set(row)
+    for i in range(matrix.shape[-1]):
+        pivot = xp.maximum(table[..., i, i], least * matrix[..., i, i])
+        row = table[..., i, :] / pivot[..., None]
+        column = backend.set_at(table[..., i], (..., i), 0 * pivot)
+        table = backend.set_at(table - column[..., None] * row[..., None, :], (..., i, slice(None)), row)
     return table[..., -1]
 
 

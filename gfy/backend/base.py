@@ -82,8 +82,15 @@ class Backend(Protocol):
     def is_concrete(self, *trees: Tree) -> bool:
         """Whether values can be read now (not while a function is being staged)."""
 
-    def callback(self, fn: Callable[..., np.ndarray], like: Array, *trees: Tree) -> Array:
-        """fn(*trees as NumPy) run on the host, its result shaped and typed as `like`."""
+    def on_host(self, *arrays: Array) -> bool:
+        """Whether the arrays lie whole in the host's memory, so that compiled code may read them where they are."""
+
+    def callback(self, fn: Callable[..., Any], like: Tree, *trees: Tree, batched: bool = False) -> Tree:
+        """fn(*trees as NumPy) run on the host, its result shaped and typed as `like`, an array or several.
+
+        `batched`: fn takes further axes in front of its arguments, of length 1 where an argument has none; otherwise
+        a mapped function is called example by example.
+        """
 
     def eps(self, x: Array) -> float:
         """The distance from 1 to the next number of x's dtype."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gfy.backend.tree import leaves
+from gfy.backend.tree import leaves, tree_map
 
 
 def one_processor() -> bool:
@@ -92,14 +92,18 @@ class JaxBackend:
     def is_concrete(self, *trees: Any) -> bool:
         return not any(isinstance(leaf, jax.core.Tracer) for tree in trees for leaf in leaves(tree))
 
-    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
-        shape = jax.ShapeDtypeStruct(like.shape, like.dtype)
+    def on_host(self, *arrays: Any) -> bool:
+        # where a staged function will run is not known yet: with one device there is no doubt
+        return one_processor()
 
-        def host(*args: Any) -> np.ndarray:
-            arrays = jax.tree_util.tree_map(np.asarray, args)
-            return np.asarray(fn(*arrays), dtype=like.dtype)
+    def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
+        shapes = tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like)
 
-        return jax.pure_callback(host, shape, *trees, vmap_method="sequential")
+        def host(*args: Any) -> Any:
+            found = fn(*tree_map(np.asarray, args))
+            return tree_map(lambda x, shape: np.asarray(x, dtype=shape.dtype), found, shapes)
+
+        return jax.pure_callback(host, shapes, *trees, vmap_method="expand_dims" if batched else "sequential")
 
     def eps(self, x: Any) -> float:
         return float(jnp.finfo(x.dtype).eps)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gfy.backend.eager import EagerLoops
+from gfy.backend.tree import tree_map
 from gfy.errors import UnsupportedError
 
 
@@ -46,8 +47,11 @@ class NumpyBackend(EagerLoops):
     def is_concrete(self, *trees: Any) -> bool:
         return True
 
-    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
-        return np.asarray(fn(*trees), dtype=like.dtype)
+    def on_host(self, *arrays: Any) -> bool:
+        return True
+
+    def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
+        return tree_map(lambda x, shape: np.asarray(x, dtype=shape.dtype), fn(*trees), like)
 
     def eps(self, x: Any) -> float:
         return float(np.finfo(x.dtype).eps)

@@ -111,9 +111,14 @@ class TorchBackend(EagerLoops):
             if isinstance(x, torch.Tensor)
         )
 
-    def callback(self, fn: Callable[..., np.ndarray], like: Any, *trees: Any) -> Any:
-        arrays = tree_map(self.to_numpy, trees)
-        return torch.as_tensor(np.ascontiguousarray(fn(*arrays)), dtype=like.dtype, device=like.device)
+    def on_host(self, *arrays: Any) -> bool:
+        return self.is_concrete(arrays) and all(x.device.type == "cpu" for x in arrays)
+
+    def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
+        def tensor(x: Any, shape: Any) -> Any:
+            return torch.as_tensor(np.asarray(x, order="C"), dtype=shape.dtype, device=shape.device)
+
+        return tree_map(tensor, fn(*tree_map(self.to_numpy, trees)), like)
 
     def eps(self, x: Any) -> float:
         return float(torch.finfo(x.dtype).eps)
