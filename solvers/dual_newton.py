@@ -23,8 +23,9 @@ class DualNewton:
     m = 1 on boxes: one monotone scalar equation an example, Newton's step kept inside a bracket (a bare Newton
     step can cycle between two breakpoints for ever). Otherwise a semismooth Newton method with an m x m system
     and a line search; the simplex has one more multiplier. A concave SPEN with rectifiers has the same shape with
-    the slopes of its hidden units as unknowns. On a processor, quadratic regularizers on boxes with 2 <= m <= 32 run
-    compiled where numba is installed (the extra `native`): the same method, some times faster. u [..., k], A [..., k, m] -> p [..., k].
+    the slopes of its hidden units as unknowns. On a processor, quadratic regularizers on boxes with 2 <= m <= 32
+    run compiled where numba is installed (the extra `native`): the same method, some times faster.
+    u [..., k], A [..., k, m] -> p [..., k].
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
     """
 

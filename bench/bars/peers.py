@@ -91,6 +91,59 @@ def cvxpy_osqp(workload: Workload, scale: Scale) -> Build:
     return lambda tol: (Contender("cvxpy + OSQP", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
 
 
+def cvxpy_clarabel(workload: Workload, scale: Scale) -> Build:
+    """CVXPY with Clarabel, for Shannon's entropy on the simplex: U is a constant; a loop over the examples."""
+    import cvxpy as cp
+
+    p, u = cp.Variable(workload.k), cp.Parameter(workload.k)
+    quadratic = 0.5 * cp.sum_squares(_root(workload, 0).T @ p)
+    model = cp.Problem(cp.Maximize(u @ p - quadratic + cp.sum(cp.entr(p))), [cp.sum(p) == 1])
+    scores = np.asarray(workload.inputs.u)
+
+    def solve(tol: float) -> np.ndarray:
+        found = []
+        for score in scores:
+            u.value = score
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an inaccurate solution is judged by its certificate
+                model.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+            found.append(np.asarray(p.value))
+        return _feasible(workload, np.stack(found))
+
+    return lambda tol: (Contender("cvxpy + Clarabel", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+
+
+def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
+    """jaxopt's mirror descent in the geometry of Shannon's entropy, vmapped and jitted, U shared by the batch.
+
+    It has no line search: its step is 1 / (1 + max |U|), the inverse of the objective's smoothness in that geometry.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from solvers._jaxopt import jaxopt
+
+    library = jaxopt()
+    v = workload.place("jax", scale.device)
+    step = 1.0 / (1.0 + float(np.abs(workload.inputs.U).max()))
+    towards = library.MirrorDescent.make_projection_grad(lambda x, _: jax.nn.softmax(x), jnp.log)
+
+    def objective(p: Any, u: Any, U: Any) -> Any:
+        return jnp.vdot(p, jnp.log(p)) - jnp.vdot(p, u + 0.5 * (U @ p))
+
+    def build(tol: float) -> tuple[Contender, Callable[[], Any]]:
+        peer = library.MirrorDescent(objective, towards, step, maxiter=2_000, tol=tol, unroll=False)
+        start = jnp.full(workload.k, 1.0 / workload.k)
+        run = jax.jit(jax.vmap(lambda u, U: peer.run(start, None, u, U).params, in_axes=(0, None)))
+
+        def solve() -> Any:
+            return jax.block_until_ready(run(v.u, v.U))
+
+        return Contender("jaxopt MirrorDescent", solve, False, "jax"), solve
+
+    return build
+
+
 def proxsuite_dense(workload: Workload, scale: Scale) -> Build:
     """proxsuite's dense solver on the whole batch, on all cores; its matrices are made outside the clock."""
     from proxsuite import proxqp
@@ -139,9 +192,15 @@ PEERS: dict[str, tuple[str, Callable[[Workload, Scale], Build]]] = {
     "JaxoptBoxOSQP": ("jaxopt", jaxopt_adapter("JaxoptBoxOSQP")),
     "scipy L-BFGS-B": ("scipy", scipy_lbfgsb),
     "cvxpy + OSQP": ("cvxpy", cvxpy_osqp),
+    "cvxpy + Clarabel": ("cvxpy", cvxpy_clarabel),
+    "jaxopt MirrorDescent": ("jaxopt", jaxopt_mirror_descent),
     "proxsuite": ("proxsuite", proxsuite_dense),
 }
-LOOPS = ("scipy L-BFGS-B", "cvxpy + OSQP")  # their time is proportional to the number of examples
+LOOPS = (
+    "scipy L-BFGS-B",
+    "cvxpy + OSQP",
+    "cvxpy + Clarabel",
+)  # their time is proportional to the number of examples
 
 
 def peers(
