@@ -1,22 +1,14 @@
-"""Newton's method on examples begin..end of a batch, compiled by numba: see `_dual_native`, which calls it.
-
-Compiled on first use and kept on disk. Sums may be reordered, as in any product of matrices; NaN and infinity keep
-their meaning.
-"""
+"""Newton's method on examples begin..end of a batch, compiled: see `_dual_native`, which calls it."""
 
 # mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from gfy.native import compiled
 from solvers._dual_many import HALVINGS
 
 _EPS = np.finfo(np.float64).eps
-
-compiled = numba.njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"}
-)
 
 
 @compiled

@@ -7,7 +7,6 @@ or fixed since the last step are added or taken away. Double precision inside, w
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from gfy import native
 from gfy.backend import backend_of
 from gfy.math import matvec, transpose
 from gfy.problem import InnerProblem
@@ -39,7 +39,7 @@ def serves(problem: InnerProblem, v: Input) -> bool:
         return False
     backend = backend_of(u, A)
     single = backend.eps(u) < 1e-6  # there are no half-precision numbers in compiled code
-    return single and _installed() and backend.on_host(u, A)
+    return single and native.installed() and backend.on_host(u, A)
 
 
 def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
@@ -57,7 +57,7 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solu
 
 def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t: np.ndarray) -> Solution:
     """The solutions of a batch in NumPy; batch axes may be missing or of length 1, as they broadcast."""
-    from solvers._dual_kernel import newton  # numba takes a while to import, and may not be there
+    from solvers._dual_kernel import newton  # compiled when imported, where numba is there
 
     omega, domain = problem.regularizer, problem.domain
     assert isinstance(omega, Quadratic)
@@ -106,8 +106,3 @@ def _threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     said = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"))
     return min([cores, *(int(n) for n in said if n.isdigit() and int(n) > 0)])
-
-
-@cache
-def _installed() -> bool:
-    return importlib.util.find_spec("numba") is not None

@@ -160,6 +160,8 @@ class Energy:
                     f"{self.name}.Input.{field} needs at least {rank} axes, got shape {tuple(leaf.shape)}"
                 )
             shapes.append(tuple(leaf.shape[: leaf.ndim - rank]))
+        if shapes and all(shape == shapes[0] for shape in shapes):
+            return shapes[0]
         try:
             return tuple(np.broadcast_shapes(*shapes))
         except ValueError:

@@ -11,7 +11,10 @@ from typing import Any
 
 import torch
 
+from gfy import native
 from gfy.protocols import Array
+
+_WIDE = (torch.float32, torch.float64)
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
@@ -29,23 +32,51 @@ def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> A
 class _Difference(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
-        d = p - q
-        along_d, along_p = _across(A, d), _across(A, p)
-        ctx.save_for_backward(A, p, q, d, along_d, along_p)
-        ends = torch.linalg.vecdot(along_d, 2 * along_p - along_d)
-        value = torch.sub(torch.linalg.vecdot(u, d), ends, alpha=0.5)
-        return value if slope is None else value + torch.linalg.vecdot(slope, d)
+        sums = _compiled if _plain(u, A, p, q, slope) else _eager
+        value, along_p, along_d = sums(u, A, p, q, slope)
+        ctx.save_for_backward(A, p, q, along_p, along_d)
+        return value
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array) -> Any:
         (g,) = cotangents
-        A, p, q, d, along_d, along_p = ctx.saved_tensors
+        A, p, q, along_p, along_d = ctx.saved_tensors
         if torch.is_grad_enabled():  # differentiated again: what was kept knows nothing of A
-            along_d, along_p = _across(A, d), _across(A, p)
+            along_p, along_d = _across(A, p), _across(A, p - q)
         weight = g[..., None]
         in_A = q[..., None] * (weight * (along_p - along_d))[..., None, :]
         in_A.addcmul_(p[..., None], (weight * along_p)[..., None, :], value=-1)
-        return weight * d, in_A, None, None, None
+        return (p - q).mul_(weight), in_A, None, None, None
+
+
+def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
+    """The value [...], A^T p and A^T d [..., m]."""
+    d = p - q
+    along_p, along_d = _across(A, p), _across(A, d)
+    ends = torch.linalg.vecdot(along_d, 2 * along_p - along_d)
+    value = torch.sub(torch.linalg.vecdot(u if slope is None else u + slope, d), ends, alpha=0.5)
+    return value, along_p, along_d
+
+
+def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
+    """The same in one pass."""
+    from gfy.energies.pairwise_loop import sums
+
+    k, m = A.shape[-2:]
+    value, along_p = u.new_empty(u.shape[:-1]), u.new_empty((*u.shape[:-1], m))
+    along_d = torch.empty_like(along_p)
+    slope = u.new_zeros((1, k)) if slope is None else slope
+    rows = (x.numpy().reshape(-1, k) for x in (p, q, slope))
+    results = (value.numpy().reshape(-1), *(x.numpy().reshape(-1, m) for x in (along_p, along_d)))
+    sums(u.numpy().reshape(-1, k), A.numpy().reshape(-1, k, m), *rows, *results)
+    return value, along_p, along_d
+
+
+def _plain(*tensors: Array | None) -> bool:
+    """Whether all lie in order in the host's memory, in single or double precision, and loops are compiled here."""
+    return native.installed() and all(
+        x is None or (x.device.type == "cpu" and x.is_contiguous() and x.dtype in _WIDE) for x in tensors
+    )
 
 
 def _across(A: Array, x: Array) -> Array:

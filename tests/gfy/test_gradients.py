@@ -338,3 +338,34 @@ def test_checkpointing_refuses_what_it_would_not_differentiate() -> None:
     p = gfy.argmax(problem, v, solver=solvers.ProjectedGradient(), gradient=mode, p0=torch.full_like(v, 0.5))
     with pytest.raises(gfy.UnsupportedError, match="not part of v"):
         p.sum().backward()
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("sloped", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_compiled_sums_are_the_eager_ones(
+    rng: np.random.Generator, rank: int, sloped: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phi(v, p) - Phi(v, q) in torch: value, gradient and second derivative, with numba and without."""
+    pytest.importorskip("numba")
+    torch = pytest.importorskip("torch")
+    from gfy import native
+    from gfy.energies import eager_pairwise
+
+    shapes = ((2, 3, 5), (2, 3, 5, rank), (2, 3, 5), (2, 3, 5), (2, 3, 5))
+    u, A, p, q, slope = (
+        torch.tensor(rng.normal(scale=0.3, size=s), dtype=getattr(torch, dtype)) for s in shapes
+    )
+    u, A = u.requires_grad_(True), A.requires_grad_(True)
+
+    def results() -> list[Any]:
+        value = eager_pairwise.difference(u, A, p, q, slope if sloped else None)
+        first = torch.autograd.grad(value.sin().sum(), [u, A], create_graph=True)
+        second = torch.autograd.grad(sum((x * x).sum() for x in first), [u, A])
+        return [value, *first, *second]
+
+    tol = 1e-12 if dtype == "float64" else 1e-3  # single precision sums in double where compiled
+    here = results()
+    monkeypatch.setattr(native, "installed", lambda: False)
+    for one, other in zip(here, results(), strict=True):
+        torch.testing.assert_close(one, other, rtol=tol, atol=tol)

@@ -11,6 +11,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
+from gfy import native
 from solvers import _dual_native
 
 pytest.importorskip("numba")
@@ -53,7 +54,7 @@ def test_agrees_with_the_framework(domain: Any, omega: Any, rank: int, scale: fl
     assert bool(found.converged.all())
     assert problems.relative_gap(problem, v, found.p).max() <= 1e-12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_dual_native, "_installed", lambda: False)
+        patch.setattr(native, "installed", lambda: False)
         assert not _dual_native.serves(problem, v)
         other = solvers.DualNewton().solve(problem, v, stop=STOP)
     np.testing.assert_allclose(found.p.numpy(), other.p.numpy(), atol=1e-8 * (1 + scale))
@@ -162,7 +163,7 @@ def test_large_rows_leave_no_error_behind(
     v.A[:, 0] *= scale
     v.u[:, 0] = 0.0
     v = problems.place(v, backend)
-    monkeypatch.setattr(_dual_native, "_installed", lambda: compiled)
+    monkeypatch.setattr(native, "installed", lambda: compiled)
     found = solvers.DualNewton().solve(problem_of(), v, stop=gfy.Stop(1e-9, 300))
     assert bool(found.converged.all())
     assert int(found.steps.max()) <= 10
