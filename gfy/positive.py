@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gfy import cache
 from gfy.backend import Backend, backend_of
 from gfy.protocols import Array
 
 _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
-_HEAVY = 2**15  # bytes of one system, from which on
-_CACHE = 2**20  # bytes of them are taken at a time
-_CALLS = 4  # times as many in eager torch, which pays for every call
+_CALLS = 4  # times as many systems as a cache holds in eager torch, which pays for every call
 
 
 def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
@@ -78,18 +77,10 @@ def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Ar
 
 def _few(hessian: Array, D: Array) -> int | None:
     """How many systems of one batch axis a cache holds; None where all are to be taken at once."""
-    name = backend_of(D).name
-    if name == "numpy" or D.ndim != 2 or hessian.ndim != 3:
+    backend = backend_of(D)
+    if backend.name == "numpy" or D.ndim != 2 or hessian.ndim != 3 or not backend.on_host(D, hessian):
         return None
-    if name == "jax":
-        from gfy.backend.jax_ops import one_processor
-
-        alone = one_processor()
-    else:
-        alone = not D.is_cuda
-    size = hessian.shape[-1] ** 2 * hessian.dtype.itemsize
-    few = max(1, _CACHE // max(size, 1))
-    return few if alone and size >= _HEAVY and few < D.shape[0] else None
+    return cache.holds(hessian.shape[-1] ** 2 * hessian.dtype.itemsize, D.shape[0])
 
 
 def _free(D: Array) -> int | None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from gfy import cache
 from gfy.backend import backend_of, tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution
-
-_CACHE = 2**20  # bytes of inputs that stay in the cache next to a processor
-_HEAVY = 2**15  # bytes an example: steps on lighter ones are calls more than reads
 
 
 def in_chunks(
@@ -45,11 +43,8 @@ def in_chunks(
 
 def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, int]) -> int | None:
     """How many examples at a time; None for all of them at once."""
-    if not ranks or backend_of(v).name != "jax":
-        return None
-    from gfy.backend.jax_ops import one_processor
-
-    if not one_processor():
+    backend = backend_of(v)
+    if not ranks or backend.name != "jax" or not backend.on_host(*v):
         return None
     shape = problem.energy.batch_shape(v)
     heavy = [x for f, x in v._asdict().items() if x.ndim > ranks[f]]
@@ -58,5 +53,4 @@ def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, i
     if p0 is not None and p0.ndim != 2:
         return None
     weight = sum(math.prod(x.shape[1:]) * x.dtype.itemsize for x in heavy)
-    size = max(1, _CACHE // max(weight, 1))
-    return size if weight >= _HEAVY and size < shape[0] else None
+    return cache.holds(weight, shape[0])

@@ -57,6 +57,11 @@ def keeps_statistics(backend: str) -> None:
     framework, device = need(backend)
     if device == "cpu":
         raise NotImplementedError(f"{framework} keeps no memory statistics of the CPU")
+    if framework == "jax":
+        import jax
+
+        if not jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats():
+            raise NotImplementedError(f"jax keeps no memory statistics of this {device} device")
 
 
 def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:

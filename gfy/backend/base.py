@@ -83,7 +83,7 @@ class Backend(Protocol):
         """Whether values can be read now (not while a function is being staged)."""
 
     def on_host(self, *arrays: Array) -> bool:
-        """Whether the arrays lie whole in the host's memory, so that compiled code may read them where they are."""
+        """Whether the arrays lie whole in the host's memory: on no accelerator, and not over several devices."""
 
     def callback(self, fn: Callable[..., Any], like: Tree, *trees: Tree, batched: bool = False) -> Tree:
         """fn(*trees as NumPy) run on the host, its result shaped and typed as `like`, an array or several.

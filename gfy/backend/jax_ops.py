@@ -12,11 +12,6 @@ import numpy as np
 from gfy.backend.tree import leaves, tree_map
 
 
-def one_processor() -> bool:
-    """Neither an accelerator, which has the bandwidth, nor several devices, over which the batch may lie."""
-    return jax.default_backend() == "cpu" and jax.device_count() == 1
-
-
 class JaxBackend:
     name = "jax"
     xp = jnp
@@ -94,7 +89,7 @@ class JaxBackend:
 
     def on_host(self, *arrays: Any) -> bool:
         # where a staged function will run is not known yet: with one device there is no doubt
-        return one_processor()
+        return jax.default_backend() == "cpu" and jax.device_count() == 1
 
     def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
         shapes = tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like)

@@ -8,6 +8,7 @@ import pytest
 import gfy
 import solvers
 from bench.workloads import make
+from gfy import cache
 from solvers import _chunks
 
 pytest.importorskip("jax")
@@ -24,10 +25,8 @@ def test_chunks_and_the_whole_batch_agree(
     v, stop = work.place("jax"), gfy.Stop(tol=1e-12)
     p0 = 0 * v.u + 0.25 if warm else None
     whole = solver.solve(work.problem, v, p0, stop)
-    monkeypatch.setattr(_chunks, "_HEAVY", 1)
-    monkeypatch.setattr(
-        _chunks, "_CACHE", 3 * 8 * (20 * 20 + 20)
-    )  # three examples: two chunks and a rest of one
+    monkeypatch.setattr(cache, "HEAVY", 1)
+    monkeypatch.setattr(cache, "SIZE", 3 * 8 * (20 * 20 + 20))  # three examples: two chunks and a rest of one
     assert _chunks._chunk(work.problem, v, p0, work.problem.energy.ranks) == 3
     parts = solver.solve(work.problem, v, p0, stop)
     assert parts.p.shape == whole.p.shape
