@@ -64,15 +64,15 @@ def evaluate(u, T, t, low, high, curvature, tilt, p, F):
         q = high[j] if q > high[j] else q
         value += q * (theta - 0.5 * curvature * q)
         p[j] = q
-    error, size, drawn = 0.0, 0.0, 0.0
+    error, size, drawn, sound = 0.0, 0.0, 0.0, True
     products(T, m, p, F)
     for i in range(m):
         pull = F[i]
         F[i] = t[i] - pull
         value += 0.5 * t[i] * t[i]
-        error = max(error, abs(F[i])) if F[i] == F[i] else np.nan
+        error, sound = max(error, abs(F[i])), sound and F[i] == F[i]
         size, drawn = max(size, abs(t[i])), max(drawn, abs(pull))
-    return value, error, 4 * _EPS * (size + drawn)
+    return value, error if sound else np.nan, 4 * _EPS * (size + drawn)
 
 
 @compiled

@@ -196,11 +196,8 @@ PEERS: dict[str, tuple[str, Callable[[Workload, Scale], Build]]] = {
     "jaxopt MirrorDescent": ("jaxopt", jaxopt_mirror_descent),
     "proxsuite": ("proxsuite", proxsuite_dense),
 }
-LOOPS = (
-    "scipy L-BFGS-B",
-    "cvxpy + OSQP",
-    "cvxpy + Clarabel",
-)  # their time is proportional to the number of examples
+# Their time is proportional to the number of examples.
+LOOPS = ("scipy L-BFGS-B", "cvxpy + OSQP", "cvxpy + Clarabel")
 
 
 def peers(

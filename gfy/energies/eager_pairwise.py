@@ -15,6 +15,7 @@ from gfy import native
 from gfy.protocols import Array
 
 _WIDE = (torch.float32, torch.float64)
+_FEW = 2**18
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
@@ -32,7 +33,7 @@ def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> A
 class _Difference(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
-        sums = _compiled if _plain(u, A, p, q, slope) else _eager
+        sums = _compiled if A.shape[-1] == 1 and _compiles(u, A, p, q, slope) else _eager
         value, along_p, along_d = sums(u, A, p, q, slope)
         ctx.save_for_backward(A, p, q, along_p, along_d)
         return value
@@ -59,23 +60,23 @@ def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple
 
 
 def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
-    """The same in one pass."""
+    """The same at rank 1, in one pass."""
     from gfy.energies.pairwise_loop import sums
 
-    k, m = A.shape[-2:]
-    value, along_p = u.new_empty(u.shape[:-1]), u.new_empty((*u.shape[:-1], m))
-    along_d = torch.empty_like(along_p)
-    slope = u.new_zeros((1, k)) if slope is None else slope
-    rows = (x.numpy().reshape(-1, k) for x in (p, q, slope))
-    results = (value.numpy().reshape(-1), *(x.numpy().reshape(-1, m) for x in (along_p, along_d)))
-    sums(u.numpy().reshape(-1, k), A.numpy().reshape(-1, k, m), *rows, *results)
-    return value, along_p, along_d
+    k = u.shape[-1]
+    results = tuple(u.new_empty(u.shape[:-1]) for _ in range(3))
+    slope = u.new_zeros(k) if slope is None else slope
+    sums(*(x.numpy().reshape(-1, k) for x in (u, A, p, q, slope)), *(x.numpy().reshape(-1) for x in results))
+    value, along_p, along_d = results
+    return value, along_p[..., None], along_d[..., None]
 
 
-def _plain(*tensors: Array | None) -> bool:
-    """Whether all lie in order in the host's memory, in single or double precision, and loops are compiled here."""
+def _compiles(*tensors: Array | None) -> bool:
+    """Whether loops are compiled here, and all are few numbers (for many, kernels on all cores are faster) in order
+    in the host's memory, in single or double precision."""
     return native.installed() and all(
-        x is None or (x.device.type == "cpu" and x.is_contiguous() and x.dtype in _WIDE) for x in tensors
+        x is None or (x.device.type == "cpu" and x.numel() <= _FEW and x.is_contiguous() and x.dtype in _WIDE)
+        for x in tensors
     )
 
 

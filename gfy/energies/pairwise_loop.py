@@ -1,4 +1,4 @@
-"""The sums of `eager_pairwise` in one pass over each example, compiled: seven kernels and their arrays in one."""
+"""The sums of `eager_pairwise` at rank 1 in one compiled pass over each example, instead of seven kernels."""
 
 # mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
@@ -7,19 +7,16 @@ from gfy.native import compiled
 
 
 @compiled
-def sums(u, A, p, q, slope, value, along_p, along_d):
-    """<u + slope, d> - 1/2 <A^T d, A^T (2 p - d)> with d = p - q, A^T p, A^T d; [n, ...], a slope may be shared."""
-    n, k, m = A.shape
+def sums(u, a, p, q, slope, value, along_p, along_d):
+    """<u + slope, d> - 1/2 <a, d> <a, 2 p - d> with d = p - q, <a, p>, <a, d>: [n, k] -> [n]; slope may be [1, k]."""
+    n, k = u.shape
     for b in range(n):
         s = slope[b % slope.shape[0]]
-        total = 0.0
+        linear, x, y = 0.0, 0.0, 0.0
         for j in range(k):
-            total += (u[b, j] + s[j]) * (p[b, j] - q[b, j])
-        for i in range(m):
-            x, y = 0.0, 0.0
-            for j in range(k):
-                x += A[b, j, i] * p[b, j]
-                y += A[b, j, i] * (p[b, j] - q[b, j])
-            along_p[b, i], along_d[b, i] = x, y
-            total -= 0.5 * y * (2 * x - y)
-        value[b] = total
+            d = p[b, j] - q[b, j]
+            linear += (u[b, j] + s[j]) * d
+            x += a[b, j] * p[b, j]
+            y += a[b, j] * d
+        along_p[b], along_d[b] = x, y
+        value[b] = linear - 0.5 * y * (2 * x - y)
