@@ -211,7 +211,7 @@ def draw_headline(found: list[dict[str, Any]]) -> Any:
     ax.barh(range(len(data)), data["times"] - 1.0, color=BLUE, left=1.0)
     for place, times in enumerate(data["times"]):
         ax.text(max(times, 1.0) * 1.08, place, f"{_significant(times)} x", va="center", fontsize=9.5)
-    ax.set_yticks(range(len(data)), data["work"])
+    ax.set_yticks(range(len(data)), data["work"].str.replace(", ", ",\n"))
     ax.invert_yaxis()
     ax.set_xscale("log")
     ax.set_xlim(min(0.5, data["times"].min() / 2), data["times"].max() * 4)
