@@ -25,6 +25,7 @@ LIBRARIES = (
     "cvxpy",
     "clarabel",
     "jaxopt",
+    "numba",
     "proxsuite",
 )
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS")
