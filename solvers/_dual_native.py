@@ -7,6 +7,7 @@ or fixed since the last step are added or taken away. Double precision inside, w
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from solvers._dual_many import parts
 _RANK = 32  # beyond, the m x m systems are work for LAPACK
 _CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
 _ALONE = 2**16  # numbers: less is done before a second thread has started
+_CALL = 2**16  # numbers: for fewer, JAX's call to the host takes longer than the steps it saves
 
 
 def serves(problem: InnerProblem, v: Input) -> bool:
@@ -38,8 +40,12 @@ def serves(problem: InnerProblem, v: Input) -> bool:
     if domain.total is not None or m > _RANK or not 0 < k * m <= _CACHE:
         return False
     backend = backend_of(u, A)
-    single = backend.eps(u) < 1e-6  # there are no half-precision numbers in compiled code
-    return single and native.installed() and backend.on_host(u, A)
+    numbers = math.prod(np.broadcast_shapes(u.shape[:-1], A.shape[:-2])) * k * m
+    if backend.eps(u) > 1e-6 or (
+        backend.name == "jax" and numbers < _CALL
+    ):  # compiled code knows no half precision
+        return False
+    return native.installed() and backend.on_host(u, A)
 
 
 def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:

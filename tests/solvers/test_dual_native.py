@@ -29,6 +29,11 @@ BOXES = (
 OMEGAS = (gfy.BinaryGini(), gfy.BinaryGini(0.05), gfy.SquaredNorm(3.0), gfy.Gini())
 
 
+@pytest.fixture(autouse=True)
+def small_batches_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dual_native, "_CALL", 0)
+
+
 def problem_of(domain: Any = BOXES[0], omega: Any = OMEGAS[0]) -> gfy.InnerProblem:
     return gfy.InnerProblem(gfy.Pairwise(), omega, domain)
 
@@ -186,3 +191,13 @@ def test_steps_aside() -> None:
     plain = v.u.clone().requires_grad_(True)
     total(plain).backward()
     np.testing.assert_allclose(torch.func.grad(total)(v.u).numpy(), plain.grad.numpy(), atol=1e-9)
+
+
+def test_jax_is_called_back_for_large_batches_only(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jax")
+    monkeypatch.setattr(_dual_native, "_CALL", 2**10)
+    few, many = (problems.place(problems.pairwise(rng, n, 16, 4), "jax") for n in (4, 64))
+    assert not _dual_native.serves(problem_of(), few)
+    assert _dual_native.serves(problem_of(), many)
