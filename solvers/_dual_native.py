@@ -16,13 +16,15 @@ from functools import cache
 import numpy as np
 
 from gfy import native
-from gfy.backend import backend_of
+from gfy.backend import backend_of, leaves
+from gfy.energies import LowRank
 from gfy.math import matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic
 from gfy.sets import BandSet
 from solvers._dual_many import parts
+from solvers._host import shaped, unflat
 
 _RANK = 32  # beyond, the m x m systems are work for LAPACK
 _CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
@@ -35,30 +37,32 @@ def serves(problem: InnerProblem, v: Input) -> bool:
     domain = problem.domain
     if not (isinstance(problem.regularizer, Quadratic) and isinstance(domain, BandSet)):
         return False
-    u, A = parts(problem, v)
-    k, m = A.shape[-2:]
+    curvature = problem.energy.curvature(v)
+    assert isinstance(curvature, LowRank)
+    k, m = curvature.A.shape[-2:]
     if domain.total is not None or m > _RANK or not 0 < k * m <= _CACHE:
         return False
-    backend = backend_of(u, A)
-    numbers = math.prod(np.broadcast_shapes(u.shape[:-1], A.shape[:-2])) * k * m
-    if backend.eps(u) > 1e-6 or (
-        backend.name == "jax" and numbers < _CALL
-    ):  # compiled code knows no half precision
+    backend = backend_of(v)
+    numbers = math.prod(problem.energy.batch_shape(v)) * k * m
+    if backend.name == "jax" and numbers < _CALL:
         return False
-    return native.installed() and backend.on_host(u, A)
+    wide = all(backend.eps(x) < 1e-6 for x in leaves(v))  # compiled code knows no half precision
+    return wide and native.installed() and backend.on_host(*leaves(v))
 
 
 def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
     backend = backend_of(v)
-    xp = backend.xp
     v, p0 = backend.stop_gradient((v, p0))
     u, A = parts(problem, v)
-    batch = np.broadcast_shapes(u.shape[:-1], A.shape[:-2])
-    point = xp.broadcast_to(u, (*batch, u.shape[-1])) if p0 is None else problem.initial_point(v, p0)
-    one = point[..., 0]
-    t = backend.zeros((*one.shape, A.shape[-1]), like=one) if p0 is None else matvec(transpose(A), point)
-    like = Solution(point, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
-    return backend.callback(lambda *given: _on_batch(problem, stop, *given), like, u, A, t, batched=True)
+    batch = problem.energy.batch_shape(v)
+    if p0 is None:
+        point = backend.xp.broadcast_to(u, (*batch, u.shape[-1]))
+        t = backend.zeros((*batch, A.shape[-1]), like=u)
+    else:
+        point = problem.initial_point(v, p0)
+        t = matvec(transpose(A), point)
+    host = lambda *given: _on_batch(problem, stop, *given)  # noqa: E731
+    return backend.callback(host, shaped(point), u, A, t, batched=True)
 
 
 def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t: np.ndarray) -> Solution:
@@ -86,8 +90,7 @@ def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t
     _side_by_side(part, count, count * k * m)
     lost = ~np.isfinite(error)  # no finite p was ever seen: a point of C, and not converged
     p[lost] = domain.center(p[lost])
-    found = Solution(p, error, steps, (error <= stop.tol) | (error <= noise))
-    return Solution(*(x.reshape((*batch, *x.shape[1:])) for x in found))
+    return unflat(Solution(p, error, steps, (error <= stop.tol) | (error <= noise)), batch)
 
 
 def _side_by_side(part: Callable[[int, int], None], count: int, numbers: int) -> None:

@@ -22,13 +22,10 @@ def on_host(
     """The solution of every example by a loop on the host, inside either framework (jitted or not)."""
     check(solver, problem)
     backend = backend_of(v)
-    xp = backend.xp
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)  # also what an example that fails is answered with
-    one = start[..., 0]
-    like = (start, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
 
-    def host(inputs: Any, point: np.ndarray) -> tuple[np.ndarray, ...]:
+    def host(inputs: Any, point: np.ndarray) -> Solution:
         inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
         point = np.asarray(point, dtype=np.float64)
         batch, k = point.shape[:-1], point.shape[-1]
@@ -43,9 +40,21 @@ def on_host(
             if np.isfinite(p).all():
                 points[n] = np.asarray(problem.domain.project(p))
                 errors[n], counts[n], content[n] = error, steps, fine
-        return tuple(x.reshape((*batch, *x.shape[1:])) for x in (points, errors, counts, content))
+        return unflat(Solution(points, errors, counts, content), batch)
 
-    return Solution(*backend.callback(host, like, v, start))
+    return backend.callback(host, shaped(start), v, start)
+
+
+def shaped(point: Array) -> Solution:
+    """What a callback's solution looks like for p shaped as `point`: only shapes and types count."""
+    xp = backend_of(point).xp
+    one = point[..., 0]
+    return Solution(point, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
+
+
+def unflat(found: Solution, batch: tuple[int, ...]) -> Solution:
+    """Solutions along one axis, [n, ...], as those of a batch."""
+    return Solution(*(x.reshape((*batch, *x.shape[1:])) for x in found))
 
 
 def example(problem: InnerProblem, v: Any, index: tuple[int, ...]) -> Any:

@@ -57,11 +57,14 @@ def keeps_statistics(backend: str) -> None:
     framework, device = need(backend)
     if device == "cpu":
         raise NotImplementedError(f"{framework} keeps no memory statistics of the CPU")
-    if framework == "jax":
-        import jax
+    if framework == "jax" and not _jax_statistics(device):
+        raise NotImplementedError(f"jax keeps no memory statistics of this {device} device")
 
-        if not jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats():
-            raise NotImplementedError(f"jax keeps no memory statistics of this {device} device")
+
+def _jax_statistics(device: str) -> Any:
+    import jax
+
+    return jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats()
 
 
 def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
@@ -72,11 +75,8 @@ def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
         torch.cuda.reset_peak_memory_stats()
         call()
         return float(torch.cuda.max_memory_allocated())
-    import jax
-
     call()
-    stats = jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats()
-    return float(stats["peak_bytes_in_use"])
+    return float(_jax_statistics(device)["peak_bytes_in_use"])
 
 
 def in_profile(peer: bool, k: int, sizes: list[int], dtype: str, backend: str) -> None:

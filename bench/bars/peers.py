@@ -75,20 +75,13 @@ def cvxpy_osqp(workload: Workload, scale: Scale) -> Build:
     gini = (cp.sum_squares(p) - cp.sum(p)) * (0.5 if on_simplex else 1.0)
     limits = [p >= 0, cp.sum(p) == 1] if on_simplex else [p >= 0, p <= 1]
     model = cp.Problem(cp.Maximize(u @ p - 0.5 * cp.sum_squares(root.T @ p) - gini), limits)
-    scores = np.asarray(workload.inputs.u)
     roots = [_root(workload, i) for i in range(workload.batch)]
 
-    def solve(tol: float) -> np.ndarray:
-        found = []
-        for score, factor in zip(scores, roots, strict=True):
-            u.value, root.value = score, factor
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an inaccurate solution is judged by its certificate
-                model.solve(solver=cp.OSQP, eps_abs=tol, eps_rel=tol, max_iter=100_000, polishing=True)
-            found.append(np.asarray(p.value))
-        return _feasible(workload, np.stack(found))
+    def settings(tol: float) -> dict[str, Any]:
+        return {"solver": cp.OSQP, "eps_abs": tol, "eps_rel": tol, "max_iter": 100_000, "polishing": True}
 
-    return lambda tol: (Contender("cvxpy + OSQP", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+    given = [(u, np.asarray(workload.inputs.u)), (root, roots)]
+    return _cvxpy_loop("cvxpy + OSQP", workload, model, p, given, settings)
 
 
 def cvxpy_clarabel(workload: Workload, scale: Scale) -> Build:
@@ -98,19 +91,36 @@ def cvxpy_clarabel(workload: Workload, scale: Scale) -> Build:
     p, u = cp.Variable(workload.k), cp.Parameter(workload.k)
     quadratic = 0.5 * cp.sum_squares(_root(workload, 0).T @ p)
     model = cp.Problem(cp.Maximize(u @ p - quadratic + cp.sum(cp.entr(p))), [cp.sum(p) == 1])
-    scores = np.asarray(workload.inputs.u)
+
+    def settings(tol: float) -> dict[str, Any]:
+        return {"solver": cp.CLARABEL, "tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol}
+
+    given = [(u, np.asarray(workload.inputs.u))]
+    return _cvxpy_loop("cvxpy + Clarabel", workload, model, p, given, settings)
+
+
+def _cvxpy_loop(
+    name: str,
+    workload: Workload,
+    model: Any,
+    p: Any,
+    given: Sequence[tuple[Any, Any]],
+    settings: Callable[[float], dict[str, Any]],
+) -> Build:
+    """A compiled problem solved example by example; `given` are its parameters, each with a value an example."""
 
     def solve(tol: float) -> np.ndarray:
         found = []
-        for score in scores:
-            u.value = score
+        for n in range(workload.batch):
+            for parameter, values in given:
+                parameter.value = values[n]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an inaccurate solution is judged by its certificate
-                model.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+                model.solve(**settings(tol))
             found.append(np.asarray(p.value))
         return _feasible(workload, np.stack(found))
 
-    return lambda tol: (Contender("cvxpy + Clarabel", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
+    return lambda tol: (Contender(name, lambda: solve(tol), False, "numpy"), lambda: solve(tol))
 
 
 def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
