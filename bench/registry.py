@@ -21,7 +21,7 @@ from typing import Any
 import gfy
 from bench.names import resolve
 from bench.problems.base import Recipe
-from gfy.errors import GfyValueError
+from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = ("jax", "torch")
 FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded")
@@ -107,9 +107,16 @@ def make_solver(text: str) -> Any:
         classes = solver_classes()
         cls = classes[resolve(name, classes, "solver")]
     try:
-        return cls(**params) if inspect.isclass(cls) else cls
+        solver = cls(**params) if inspect.isclass(cls) else cls
     except TypeError as error:
         raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
+    absent = [part for part in ("name", "unsupported", "solve") if not hasattr(solver, part)]
+    if absent:
+        raise GfyTypeError(
+            f"{text} is not a solver: it has no {', '.join(absent)} (see gfy.protocols.InnerSolver and "
+            "solvers/template.py)"
+        )
+    return solver
 
 
 def parameters(thing: Any) -> dict[str, Any]:

@@ -20,11 +20,11 @@ import numpy as np
 import gfy
 import solvers
 from gfy.backend import backend_of, get_backend, tree_map
-from gfy.math import clip, dot
+from gfy.numerics.arithmetic import clip, dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic
-from solvers._loop import run
+from solvers.loop import run
 
 QUICK = os.environ.get("GFY_QUICK") == "1"
 

@@ -1,17 +1,9 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
-from gfy.advice import recommend
 from gfy.backend import backend_of, get_backend
-from gfy.biconjugate import Biconjugate, biconjugate, solve_biconjugate
-from gfy.bregman import bregman, bregman_dual
-from gfy.calibration import CalibrationBound, calibration_bound, excess_risks
 from gfy.certificate import Certificate, certify
-from gfy.chain import Chain, ChainEntropy
 from gfy.checks import debug
 from gfy.conjugate import argmax, conjugate
-from gfy.convex_concave import ConvexConcave
-from gfy.ctransform import c_transform, concave_conjugate, infimal_convolution
-from gfy.decoding import decode
 from gfy.energies import (
     Bilinear,
     ConcaveSpen,
@@ -28,14 +20,21 @@ from gfy.energies import (
     Spen,
 )
 from gfy.errors import GfyError, GfyTypeError, GfyValueError, UnsupportedError
-from gfy.explain import Explanation, explain
+from gfy.explain import Explanation, explain, recommend
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
 from gfy.problem import InnerProblem
-from gfy.protocols import GradientMode, InnerSolver, Solution, SteppableSolver, Stop
+from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop
 from gfy.regularizers import BinaryGini, BinaryShannon, Gini, Regularizer, Shannon, SquaredNorm, Tsallis, Zero
 from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
-from gfy.targets import AffineLoss, Target
+from gfy.structured.chain import Chain, ChainEntropy
+from gfy.theory.biconjugate import Biconjugate, biconjugate, solve_biconjugate
+from gfy.theory.bregman import bregman, bregman_dual
+from gfy.theory.calibration import CalibrationBound, calibration_bound, excess_risks
+from gfy.theory.convex_concave import ConvexConcave
+from gfy.theory.ctransform import c_transform, concave_conjugate, infimal_convolution
+from gfy.theory.decoding import decode
+from gfy.theory.targets import AffineLoss, Target
 
 __all__ = [
     "AffineLoss", "ArgmaxLoss", "Ball", "Biconjugate", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff",
@@ -44,7 +43,7 @@ __all__ = [
     "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode",
     "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp",
     "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals",
-    "Rectifier", "Regularizer", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
+    "Rectifier", "Regularizer", "Result", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
     "Stop", "Target", "Tsallis", "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of",
     "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
     "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",

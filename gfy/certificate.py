@@ -14,7 +14,7 @@ import numpy as np
 
 from gfy.backend import Backend, backend_of, get_backend, tree_map
 from gfy.errors import GfyValueError
-from gfy.math import dot
+from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 

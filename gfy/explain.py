@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import Any
 
 from gfy.backend import backend_of
-from gfy.calibration import calibration_bound, not_calibrated
-from gfy.decoding import as_target
+from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.problem import InnerProblem
 from gfy.protocols import InnerSolver
-from gfy.theorems import Finding, closed_form, findings, loss_in_v, unique
+from gfy.theory.calibration import calibration_bound, not_calibrated
+from gfy.theory.decoding import as_target
+from gfy.theory.theorems import Finding, closed_form, findings, loss_in_v, unique
 
 
 @dataclass(frozen=True)
@@ -156,3 +158,16 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
                 found["condition number of the inner problem"] = (beta + gamma) / gamma
                 found["Lipschitz constant of p* in a linear term (1/gamma)"] = 1 / gamma
     return found
+
+
+def recommend(*args: Any, **kwargs: Any) -> Any:
+    """Which solver, gradient mode and backend to use, from the nearest measured problems.
+
+    The arguments are those of `reports.recommend.recommend` and of the command `gfy recommend`:
+    energy, k, rank, batch, device, dtype, need, tol, and the files of rows to consult.
+    """
+    for point in entry_points(group="gfy.tools", name="recommend"):
+        return point.load()(*args, **kwargs)
+    raise GfyValueError(
+        "gfy.recommend reads stored measurements with the `reports` package: install gfy-suite whole"
+    )

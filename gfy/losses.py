@@ -12,7 +12,7 @@ from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
-from gfy.math import dot
+from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop
 from gfy.regularizers.quadratic import Zero

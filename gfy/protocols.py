@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -17,13 +18,41 @@ Array = Any  # jax.Array | torch.Tensor (| numpy.ndarray inside certificates); l
 Input = Any  # the NamedTuple an energy calls its Input: everything a loss is differentiated by
 
 
+class Result(IntEnum):
+    """Why the solve of one example ended; `sentence` says it in words."""
+
+    CONVERGED = 0
+    ROUNDING_FLOOR = 1
+    STEP_LIMIT = 2
+    STALLED_AT_KINK = 3
+    NOT_FINITE = 4
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Result.CONVERGED: "The solver's error reached the tolerance.",
+    Result.ROUNDING_FLOOR: "The error reached the level below which rounding hides further progress.",
+    Result.STEP_LIMIT: "The step limit was reached before the tolerance.",
+    Result.STALLED_AT_KINK: "The steps became too short to make progress, as happens at a kink of the energy.",
+    Result.NOT_FINITE: "A step produced a value that is NaN or infinite; the last finite point is returned.",
+}
+
+
 class Solution(NamedTuple):
-    """What a solver returns: p [..., k] and what it believes of itself (never used to rank it)."""
+    """What a solver returns: p [..., k] and what it believes of itself (never used to rank it).
+
+    `converged` speaks of the p that is returned, in the dtype it is returned in: it is true exactly where `result`
+    is CONVERGED or ROUNDING_FLOOR.
+    """
 
     p: Array
-    error: Array  # [...] the solver's own stopping measure
+    error: Array  # [...] the solver's own stopping measure, at this p
     steps: Array  # [...] iterations spent on each example, -1 where the method is not iterative
     converged: Array  # [...] bool
+    result: Array | None = None  # [...] int32, a value of `Result`; None where a solver does not say
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,20 @@
 """Inner solvers: one algorithm a file, each behind `gfy.protocols.InnerSolver`."""
 
 from solvers.auto import Auto
-from solvers.closed_form import ClosedForm
-from solvers.coordinate_ascent import CoordinateAscent
-from solvers.cvxpy_reference import CvxpyReference
-from solvers.dual_newton import DualNewton
-from solvers.frank_wolfe import FrankWolfe
-from solvers.jaxopt_box_cdqp import JaxoptBoxCDQP
-from solvers.jaxopt_box_osqp import JaxoptBoxOSQP
-from solvers.jaxopt_projected_gradient import JaxoptProjectedGradient
-from solvers.mirror_ascent import MirrorAscent
-from solvers.multistart import MultiStart
-from solvers.projected_gradient import ProjectedGradient
-from solvers.projected_newton import ProjectedNewton
-from solvers.proxsuite_qp import Proxsuite
-from solvers.scipy_lbfgsb import ScipyLBFGSB
+from solvers.dual.newton import DualNewton
+from solvers.methods.closed_form import ClosedForm
+from solvers.methods.coordinate_ascent import CoordinateAscent
+from solvers.methods.frank_wolfe import FrankWolfe
+from solvers.methods.mirror_ascent import MirrorAscent
+from solvers.methods.multistart import MultiStart
+from solvers.methods.projected_gradient import ProjectedGradient
+from solvers.methods.projected_newton import ProjectedNewton
+from solvers.peers.cvxpy_reference import CvxpyReference
+from solvers.peers.jaxopt_box_cdqp import JaxoptBoxCDQP
+from solvers.peers.jaxopt_box_osqp import JaxoptBoxOSQP
+from solvers.peers.jaxopt_projected_gradient import JaxoptProjectedGradient
+from solvers.peers.proxsuite_qp import Proxsuite
+from solvers.peers.scipy_lbfgsb import ScipyLBFGSB
 
 __all__ = [
     "Auto",

@@ -9,10 +9,10 @@ from gfy.backend import backend_of
 from gfy.energies import ConcaveSpen, LowRank, Metric
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers._loop import check
-from solvers.closed_form import ClosedForm
-from solvers.dual_newton import DualNewton
-from solvers.projected_gradient import ProjectedGradient
+from solvers.dual.newton import DualNewton
+from solvers.loop import check
+from solvers.methods.closed_form import ClosedForm
+from solvers.methods.projected_gradient import ProjectedGradient
 
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 

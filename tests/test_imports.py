@@ -104,7 +104,7 @@ def test_a_wrong_arrow_is_seen(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("solvers.auto", "from gfy import InnerProblem\nfrom . import _loop"),
+        ("solvers.auto", "from gfy import InnerProblem\nfrom . import loop"),
         ("bench.problems.pairwise", "from ..records import Store\nimport solvers, gfy"),
         ("bench.cli", "def report():\n    import reports.render"),
         ("reports.load", "from bench.records import Store\nfrom bench import records\nimport bench.records"),

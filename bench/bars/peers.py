@@ -131,7 +131,7 @@ def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
     import jax
     import jax.numpy as jnp
 
-    from solvers._jaxopt import jaxopt
+    from solvers.peers.jaxopt_shared import jaxopt
 
     library = jaxopt()
     v = workload.place("jax", scale.device)

@@ -17,7 +17,7 @@ import numpy as np
 import gfy
 from bench.experiments.theory_rows import Say, as_arrays, measured, theory_row
 from bench.records import Store
-from gfy.biconjugate import touching_input
+from gfy.theory.biconjugate import touching_input
 
 SHOWN = 300  # points of the scatter a row keeps
 
@@ -109,14 +109,14 @@ def arrays_to_numpy(x: Any) -> np.ndarray:
 
 
 def _embedded(case: Case, outputs: np.ndarray) -> np.ndarray:
-    from gfy.targets import Ndcg
+    from gfy.theory.targets import Ndcg
 
     return np.asarray(Ndcg().gains(outputs)) if case.target == "ndcg" else outputs
 
 
 def examine(case: Case, seed: int, draws: int, backend: str) -> dict[str, Any]:
     """The largest ratio of the two sides over the draws, and a sample of both."""
-    from gfy.decoding import as_target
+    from gfy.theory.decoding import as_target
 
     arrays = as_arrays(backend)
     rng = np.random.default_rng(seed)

@@ -109,7 +109,7 @@ class Model:
     def input(self, params: Params, x: Any) -> Any:
         """v for a batch x [..., d], in the framework of the arrays."""
         import gfy
-        from gfy.math import relu
+        from gfy.numerics.arithmetic import relu
 
         if self.energy == "unary-linear":
             return gfy.Bilinear.Input(x @ params["W"] + params["b"])

@@ -1,4 +1,8 @@
-"""Inputs and solver states are small trees: tuples, lists and dicts of arrays."""
+"""Inputs and solver states are small trees: tuples, lists and dicts of arrays.
+
+The values of a dict are visited in the order of its sorted keys, as JAX visits them, so that leaf number n is the same
+leaf in both frameworks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     if isinstance(tree, _SEQUENCES):
         return type(tree)(tree_map(fn, *parts) for parts in zip(tree, *rest, strict=True))
     if isinstance(tree, dict):
-        return {key: tree_map(fn, tree[key], *(other[key] for other in rest)) for key in tree}
+        return {key: tree_map(fn, tree[key], *(other[key] for other in rest)) for key in sorted(tree)}
     return fn(tree, *rest)
 
 
@@ -33,8 +37,8 @@ def _collect(tree: Any, found: list[Any]) -> None:
         for part in tree:
             _collect(part, found)
     elif isinstance(tree, dict):
-        for part in tree.values():
-            _collect(part, found)
+        for key in sorted(tree):
+            _collect(tree[key], found)
     elif tree is not None:
         found.append(tree)
 

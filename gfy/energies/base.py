@@ -8,7 +8,7 @@ import numpy as np
 
 from gfy.backend import backend_of, leaves, namespace
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.math import dot, matvec, symmetric_matvec, transpose
+from gfy.numerics.arithmetic import dot, matvec, symmetric_matvec, transpose
 from gfy.protocols import Array, Input
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gfy import native
+from gfy.numerics import native
 from gfy.protocols import Array
 
 _WIDE = (torch.float32, torch.float64)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gfy.backend import backend_of
-from gfy.math import clip, dot, matvec, solve, transpose
+from gfy.numerics.arithmetic import clip, dot, matvec, solve, transpose
 from gfy.protocols import Array
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.energies.base import Energy
 from gfy.errors import GfyValueError
-from gfy.math import dot, logsumexp, relu, softplus
+from gfy.numerics.arithmetic import dot, logsumexp, relu, softplus
 from gfy.protocols import Array
 from gfy.regularizers.quadratic import check_positive
 

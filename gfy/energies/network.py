@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gfy.backend import namespace
 from gfy.energies.base import Energy, agree
 from gfy.errors import GfyValueError
-from gfy.math import dot, matvec, relu, sigmoid, softplus, transpose
+from gfy.numerics.arithmetic import dot, matvec, relu, sigmoid, softplus, transpose
 from gfy.protocols import Array
 
 

@@ -10,7 +10,7 @@ from gfy.backend import backend_of, leaves, namespace
 from gfy.energies.base import Energy
 from gfy.energies.linear import LinearEnergy, VectorInput
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.math import clip, dot
+from gfy.numerics.arithmetic import clip, dot
 from gfy.protocols import Array
 from gfy.sets.ball import Ball
 

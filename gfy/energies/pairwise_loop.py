@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
 
-from gfy.native import compiled
+from gfy.numerics.native import compiled
 
 
 @compiled

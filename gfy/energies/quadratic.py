@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import Dense, Energy, LowRank, agree
-from gfy.math import dot, symmetric_matvec
+from gfy.numerics.arithmetic import dot, symmetric_matvec
 from gfy.protocols import Array
 
 

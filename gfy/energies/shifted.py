@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gfy.energies.base import Dense, Energy, LowRank
-from gfy.math import dot
+from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
-from gfy.math import dot, matvec, solve, transpose
-from gfy.positive import in_parts, responder
+from gfy.numerics.arithmetic import dot, matvec, solve, transpose
+from gfy.numerics.spd import in_parts, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers.base import Separable

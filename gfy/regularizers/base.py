@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of, namespace
 from gfy.errors import UnsupportedError
-from gfy.math import dot
+from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 from gfy.regularizers.transport import Margins
 from gfy.sets.base import BandSet, ConvexSet

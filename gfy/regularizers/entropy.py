@@ -8,7 +8,7 @@ from typing import Any
 
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
-from gfy.math import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
+from gfy.numerics.arithmetic import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
 from gfy.protocols import Array
 from gfy.regularizers.base import Separable, peak_coordinate
 from gfy.regularizers.quadratic import check_positive

@@ -8,7 +8,7 @@ from typing import Any
 
 from gfy.backend import namespace
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.math import clip, dot
+from gfy.numerics.arithmetic import clip, dot
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer, Separable
 from gfy.sets.ball import Ball

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from gfy.backend import backend_of
-from gfy.math import solve, transpose
+from gfy.numerics.arithmetic import solve, transpose
 from gfy.protocols import Array
 
 if TYPE_CHECKING:

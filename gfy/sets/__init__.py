@@ -5,8 +5,8 @@ from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.box import Box, Reals
 from gfy.sets.hull import ConvexHull
-from gfy.sets.oracle_hull import OracleHull
 from gfy.sets.simplex import CappedSimplex, Simplex
+from gfy.structured.oracle_hull import OracleHull
 
 __all__ = [
     "Ball",

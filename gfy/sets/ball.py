@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
-from gfy.math import clip, dot
+from gfy.numerics.arithmetic import clip, dot
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.math import clip, dot
+from gfy.numerics.arithmetic import clip, dot
 from gfy.protocols import Array
 
 

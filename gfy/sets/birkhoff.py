@@ -10,7 +10,7 @@ import numpy as np
 
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.math import clip
+from gfy.numerics.arithmetic import clip
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError
-from gfy.math import dot, solve, transpose
+from gfy.numerics.arithmetic import dot, solve, transpose
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 from gfy.sets.simplex import Simplex

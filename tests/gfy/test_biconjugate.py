@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gfy
-from gfy.biconjugate import grid_conjugate, psi_conjugate, touching_input
 from gfy.regularizers.base import Regularizer
+from gfy.theory.biconjugate import grid_conjugate, psi_conjugate, touching_input
 
 SEEDS = st.integers(0, 2**31)
 B, K = 3, 3

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gfy
-from gfy.biconjugate import touching_input
+from gfy.theory.biconjugate import touching_input
 
 SEEDS = st.integers(0, 2**31)
 B, K = 64, 3

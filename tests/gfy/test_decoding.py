@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gfy
-from gfy.decoding import as_target
-from gfy.targets import Ndcg
+from gfy.theory.decoding import as_target
+from gfy.theory.targets import Ndcg
 
 SEEDS = st.integers(0, 2**31)
 K = 4

@@ -218,9 +218,9 @@ def test_second_derivatives_of_the_argmax_in_jax() -> None:
 def test_a_few_systems_at_a_time_give_the_same_derivative(
     domain: Any, backend: str, asarray: Make, tonumpy: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gfy import cache, positive
+    from gfy.numerics import chunking, spd
 
-    monkeypatch.setattr(positive, "_CALLS", 1)
+    monkeypatch.setattr(spd, "_CALLS", 1)
     rng = np.random.default_rng(6)
     root = rng.normal(size=(37, 65, 65)) / 8
     v = gfy.LinearQuadratic.Input(
@@ -230,9 +230,9 @@ def test_a_few_systems_at_a_time_give_the_same_derivative(
     weight = asarray(rng.normal(size=(37, 65)))
     p = gfy.argmax(problem, v, stop=gfy.Stop(1e-10, 500))
     taken = []
-    for least in (cache.HEAVY, 2**40):  # in parts, then whole
-        monkeypatch.setattr(cache, "HEAVY", least)
-        taken.append(positive._few(v.U, p))
+    for least in (chunking.HEAVY, 2**40):  # in parts, then whole
+        monkeypatch.setattr(chunking, "HEAVY", least)
+        taken.append(spd._few(v.U, p))
         grad = pulled(backend, lambda w: gfy.Implicit().attach(problem, w, p), v, weight)
         taken.append(flat(grad, tonumpy))
     assert (taken[0], taken[2]) == (31, None)
@@ -349,8 +349,8 @@ def test_compiled_sums_are_the_eager_ones(
     """Phi(v, p) - Phi(v, q) in torch: value, gradient and second derivative, with numba and without."""
     pytest.importorskip("numba")
     torch = pytest.importorskip("torch")
-    from gfy import native
     from gfy.energies import eager_pairwise
+    from gfy.numerics import native
 
     shapes = ((2, 3, 5), (2, 3, 5, rank), (2, 3, 5), (2, 3, 5), (2, 3, 5))
     u, A, p, q, slope = (

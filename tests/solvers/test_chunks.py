@@ -8,8 +8,8 @@ import pytest
 import gfy
 import solvers
 from bench.workloads import make
-from gfy import cache
-from solvers import _chunks
+from gfy.numerics import chunking
+from solvers import chunks
 
 pytest.importorskip("jax")
 
@@ -25,9 +25,9 @@ def test_chunks_and_the_whole_batch_agree(
     v, stop = work.place("jax"), gfy.Stop(tol=1e-12)
     p0 = 0 * v.u + 0.25 if warm else None
     whole = solver.solve(work.problem, v, p0, stop)
-    monkeypatch.setattr(cache, "HEAVY", 1)
-    monkeypatch.setattr(cache, "SIZE", 3 * 8 * (20 * 20 + 20))  # three examples: two chunks and a rest of one
-    assert _chunks._chunk(work.problem, v, p0, work.problem.energy.ranks) == 3
+    monkeypatch.setattr(chunking, "HEAVY", 1)
+    monkeypatch.setattr(chunking, "SIZE", 3 * 8 * (20 * 20 + 20))  # three examples: two chunks and a rest of one
+    assert chunks._chunk(work.problem, v, p0, work.problem.energy.ranks) == 3
     parts = solver.solve(work.problem, v, p0, stop)
     assert parts.p.shape == whole.p.shape
     assert parts.converged.all()
@@ -37,4 +37,4 @@ def test_chunks_and_the_whole_batch_agree(
 
 def test_light_examples_stay_together() -> None:
     work = make("pairwise-gini", 174, 256, 1)
-    assert _chunks._chunk(work.problem, work.place("jax"), None, work.problem.energy.ranks) is None
+    assert chunks._chunk(work.problem, work.place("jax"), None, work.problem.energy.ranks) is None

@@ -1,24 +1,21 @@
-"""The conformance suite passes the template, fails a broken solver, and the registry finds solvers anywhere."""
+"""The conformance suite passes the template and our solvers, and fails a broken one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gfy
 import solvers
-from solvers import conformance, registry
-
-TEMPLATE = Path(solvers.__file__).with_name("_template.py")
+from solvers import conformance
+from solvers.template import Template
 
 
 def test_the_template_passes(backend: str) -> None:
-    solver = registry.find(f"{TEMPLATE}:Template")
     chosen = conformance.cases()[:2]
-    rows = conformance.run(solver, backend, chosen)
+    rows = conformance.run(Template(), backend, chosen)
     assert all(row.ok for row in rows), "\n".join(conformance.show(rows))
     assert len(rows) >= 8
 
@@ -47,18 +44,5 @@ def test_a_boastful_solver_fails() -> None:
 @pytest.mark.parametrize("name", ["DualNewton", "ProjectedNewton"])
 def test_ours_pass(name: str) -> None:
     pytest.importorskip("torch")
-    rows = conformance.run(registry.find(name), "torch")
+    rows = conformance.run(getattr(solvers, name)(), "torch")
     assert all(row.ok for row in rows), "\n".join(conformance.show(rows))
-
-
-def test_registry_answers_in_sentences(tmp_path: Path) -> None:
-    assert {"Auto", "DualNewton", "CvxpyReference"} <= set(registry.names())
-    assert registry.find("FrankWolfe", variant="away").variant == "away"
-    with pytest.raises(gfy.GfyValueError, match="there is no solver"):
-        registry.find("Simplex Method")
-    with pytest.raises(gfy.GfyValueError, match="no file"):
-        registry.find(f"{tmp_path}/absent.py:Solver")
-    file = tmp_path / "mine.py"
-    file.write_text("class NotASolver:\n    name = 'x'\n")
-    with pytest.raises(gfy.GfyTypeError, match="unsupported, solve"):
-        registry.find(f"{file}:NotASolver")

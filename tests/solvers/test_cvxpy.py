@@ -8,7 +8,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
-from solvers._cvxpy_model import Model
+from solvers.peers.cvxpy_model import Model
 
 pytest.importorskip("cvxpy")
 pytest.importorskip("torch")
@@ -43,7 +43,7 @@ def test_the_certificate_bounds_the_suboptimality(name: str, rng: np.random.Gene
 def test_models_are_parametrised_once(rng: np.random.Generator) -> None:
     for name in ("rank2-gini-box", "dense-norm-hull", "icnn-gini-box", "spen-softplus-gini-box"):
         problem, v = problems.catalogue(rng, batch=1, k=4)[name]
-        from solvers._host import example
+        from solvers.peers.host import example
 
         assert Model(problem, example(problem, v, (0,))).model.is_dcp(dpp=True), name
 

@@ -8,7 +8,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
-from solvers import _dual_one
+from solvers.dual import one
 
 BOX = gfy.Box(0.0, 1.0)
 
@@ -53,10 +53,10 @@ def test_bracket_holds_the_root(rng: np.random.Generator) -> None:
     v = problems.place(problems.pairwise(rng, 50, 4, 1), "torch")
     found = solvers.DualNewton().solve(problem, v, stop=gfy.Stop(1e-13, 100))
     root = (v.A[..., 0] * found.p).sum(-1)
-    given = _dual_one.parts(problem, v)
-    state = _dual_one.start(problem, given, None)
+    given = one.parts(problem, v)
+    state = one.start(problem, given, None)
     for _ in range(6):
-        state = _dual_one.step(problem, given, state)
+        state = one.step(problem, given, state)
         slack = 1e-9 * (1 + root.abs())
         assert bool(torch.all((state.low <= root + slack) & (root <= state.high + slack)))
 

@@ -10,7 +10,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
-from solvers._loop import run
+from solvers.loop import run
 
 
 class _State(NamedTuple):

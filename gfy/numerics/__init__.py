@@ -1,0 +1,1 @@
+"""Numerical ideas that several parts of the library use: scalar functions, linear systems, line searches, chunking."""

@@ -1,0 +1,176 @@
+"""Chains of labels: sequences y_1 .. y_T of S states as 0/1 vectors, their marginal polytope, oracle and
+entropy.
+
+A sequence is a vector of T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs,
+so that a score of every state and every transition is a vector too. The convex hull of all S^T sequences is
+the marginal polytope.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfy.backend import backend_of, namespace
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.numerics.arithmetic import logsumexp, xlogx
+from gfy.protocols import Array
+from gfy.regularizers.base import Regularizer
+from gfy.sets.base import ConvexSet
+from gfy.structured.oracle_hull import OracleHull
+
+_MOST_SEQUENCES = 100_000
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Sequences of `length` T labels, each one of `states` S."""
+
+    length: int
+    states: int
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.states < 1:
+            raise GfyValueError(
+                f"Chain needs length >= 1 and states >= 1, got {self.length} and {self.states}"
+            )
+
+    @property
+    def nodes(self) -> int:
+        return self.length * self.states
+
+    @property
+    def k(self) -> int:
+        return self.nodes + (self.length - 1) * self.states**2
+
+    def split(self, p: Array) -> tuple[Array, Array]:
+        """[..., k] -> states [..., T, S] and neighbouring pairs [..., T - 1, S, S]."""
+        xp, lead = namespace(p), tuple(p.shape[:-1])
+        T, S = self.length, self.states
+        return xp.reshape(p[..., : T * S], (*lead, T, S)), xp.reshape(p[..., T * S :], (*lead, T - 1, S, S))
+
+    def encode(self, labels: np.ndarray) -> np.ndarray:
+        """Sequences of labels [..., T] as vectors [..., k]."""
+        labels = np.asarray(labels)
+        unary = np.eye(self.states)[labels]
+        pairs = unary[..., :-1, :, None] * unary[..., 1:, None, :]
+        lead = labels.shape[:-1]
+        return np.concatenate([unary.reshape(*lead, -1), pairs.reshape(*lead, -1)], axis=-1)
+
+    def sequences(self) -> np.ndarray:
+        """Every sequence as a vector, [S^T, k]."""
+        if self.states**self.length > _MOST_SEQUENCES:
+            raise UnsupportedError(
+                f"a chain of {self.length} labels in {self.states} states has too many sequences to list"
+            )
+        return self.encode(np.array(list(itertools.product(range(self.states), repeat=self.length))))
+
+    def viterbi(self, scores: np.ndarray) -> np.ndarray:
+        """A best sequence for each row of scores, [B, k] -> [B, k]."""
+        unary, pairs = self.split(np.asarray(scores))
+        best, back = unary[:, 0], []
+        for t in range(1, self.length):
+            through = best[:, :, None] + pairs[:, t - 1]
+            back.append(through.argmax(1))
+            best = through.max(1) + unary[:, t]
+        rows = np.arange(len(best))
+        labels = [best.argmax(-1)]
+        for pointers in reversed(back):
+            labels.append(pointers[rows, labels[-1]])
+        return self.encode(np.stack(labels[::-1], axis=-1))
+
+    def polytope(self) -> OracleHull:
+        """The marginal polytope, known by its Viterbi oracle."""
+        return OracleHull(self.viterbi, self.k)
+
+    def forward_backward(self, scores: Array) -> tuple[Array, Array]:
+        """log sum over all sequences of exp(score), [...], and the marginals of the Gibbs distribution, [...,
+        k].
+        """
+        xp = namespace(scores)
+        unary, pairs = self.split(scores)
+        forward, backward = [unary[..., 0, :]], [xp.zeros_like(unary[..., 0, :])]
+        for t in range(1, self.length):
+            forward.append(
+                logsumexp(xp.matrix_transpose(forward[-1][..., :, None] + pairs[..., t - 1, :, :]))
+                + unary[..., t, :]
+            )
+        for t in reversed(range(1, self.length)):
+            ahead = unary[..., t, :] + backward[-1]
+            backward.append(logsumexp(pairs[..., t - 1, :, :] + ahead[..., None, :]))
+        backward = backward[::-1]
+        total = logsumexp(forward[-1])
+        states = [xp.exp(f + b - total[..., None]) for f, b in zip(forward, backward, strict=True)]
+        parts = [xp.concat(states, axis=-1)]
+        for t in range(1, self.length):
+            ahead = (unary[..., t, :] + backward[t])[..., None, :]
+            joint = xp.exp(
+                forward[t - 1][..., :, None] + pairs[..., t - 1, :, :] + ahead - total[..., None, None]
+            )
+            parts.append(xp.reshape(joint, (*joint.shape[:-2], self.states**2)))
+        return total, xp.concat(parts, axis=-1)
+
+
+@dataclass(frozen=True)
+class ChainEntropy(Regularizer):
+    """gamma times the negative entropy of the Markov chain with marginals p: on its polytope p* are Gibbs
+    marginals.
+
+    Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx), exact since a chain has no
+    loops; convex, its slope infinite on the boundary.
+    """
+
+    chain: Chain
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.gamma > 0:
+            raise GfyValueError(f"ChainEntropy.gamma must be a positive number, got {self.gamma!r}")
+
+    def value(self, p: Array) -> Array:
+        states, pairs = self.chain.split(p)
+        if self.chain.length == 1:
+            return self.gamma * xlogx(states).sum(-1).sum(-1)
+        inner = xlogx(states[..., 1:-1, :]).sum(-1).sum(-1)
+        return self.gamma * (xlogx(pairs).sum(-1).sum(-1).sum(-1) - inner)
+
+    def grad(self, p: Array) -> Array:
+        states, pairs = self.chain.split(p)
+        xp, lead = namespace(p), tuple(p.shape[:-1])
+        inner = np.zeros((self.chain.length, 1))
+        inner[1:-1] = -1.0
+        if self.chain.length == 1:
+            inner[:] = 1.0
+        slope = (_log(states) + 1) * backend_of(p).asarray(inner, like=p)
+        nodes = xp.reshape(slope, (*lead, self.chain.nodes))
+        return self.gamma * xp.concat(
+            [nodes, xp.reshape(_log(pairs) + 1, (*lead, self.chain.k - self.chain.nodes))], axis=-1
+        )
+
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        if isinstance(domain, OracleHull) and getattr(domain.oracle, "__self__", None) == self.chain:
+            return None
+        return (
+            f"ChainEntropy has an argmax (forward-backward) on its own chain's polytope, not on {domain.name}"
+        )
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        reason = self.no_argmax(domain)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return self.chain.forward_backward(theta / self.gamma)[1]
+
+    def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
+        reason = self.no_argmax(domain)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return self.gamma * self.chain.forward_backward(theta / self.gamma)[0]
+
+
+def _log(p: Array) -> Array:
+    """log p, large and negative at 0, where a slope is only looked at by linear oracles."""
+    xp = namespace(p)
+    tiny = 1e-300 if "64" in str(p.dtype) else 1e-38
+    return xp.log(xp.where(p > tiny, p, xp.full_like(p, tiny)))

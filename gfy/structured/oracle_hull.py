@@ -1,0 +1,132 @@
+"""A polytope known only by a maximiser of linear functions: sequences by Viterbi, matchings by assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfy.backend import backend_of, namespace
+from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import dot, matvec
+from gfy.protocols import Array
+from gfy.sets.base import ConvexSet
+
+_MOST_ROUNDS = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class OracleHull(ConvexSet):
+    """conv(Y) for a structured Y: `oracle` takes NumPy scores [B, k] to a best structure of each, [B, k].
+
+    `k` is the number of coordinates. Linear functions are maximised by one call of the oracle; a projection
+    (SparseMAP) by the min-norm-point method, which adds one structure a round and keeps the few it needs:
+    exact, and differentiable on the face it ends on. Both run on the host. Reference: Niculae et al. (2018),
+    "SparseMAP: Differentiable sparse structured inference".
+    """
+
+    oracle: Callable[[np.ndarray], np.ndarray]
+    k: int
+
+    def linear_oracle(self, scores: Array) -> Array:
+        backend = backend_of(scores)
+        return backend.callback(self._call, scores, backend.stop_gradient(scores))
+
+    def project(self, x: Array) -> Array:
+        backend = backend_of(x)
+        xp = backend.xp
+        fixed = backend.stop_gradient(x)
+        like = xp.broadcast_to(fixed[..., None], (*x.shape, x.shape[-1] + 1))
+        found = backend.callback(self._nearest, like, fixed)
+        # on its face the projection is affine in x: the point found, plus the part of a change of x along the
+        # face
+        return found[..., 0] + matvec(found[..., 1:], x - fixed)
+
+    def atoms(self, x: Array) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each example the structures [m, k] that the projection of x mixes, and their weights [m]."""
+        rows = backend_of(x).to_numpy(x).reshape(-1, self.k).astype(np.float64)
+        return [self._nearest_of(row) for row in rows]
+
+    def violation(self, p: Array) -> Array:
+        """The distance from p to the hull."""
+        apart = self.project(p) - p
+        return namespace(p).sqrt(dot(apart, apart))
+
+    def center(self, like: Array) -> Array:
+        """The mean of the best structures for scores along each axis, both ways: inside wherever the hull is
+        wide.
+        """
+        directions = np.concatenate([np.eye(self.k), -np.eye(self.k)])
+        middle = self._call(directions).mean(0)
+        return namespace(like).zeros_like(like) + backend_of(like).asarray(middle, like=like)
+
+    def diameter(self, k: int) -> float:
+        """The diagonal of the smallest box around the hull: an upper bound."""
+        self.check_dim(k)
+        high = np.diagonal(self._call(np.eye(k)))
+        low = np.diagonal(self._call(-np.eye(k)))
+        return float(np.linalg.norm(high - low))
+
+    def check_dim(self, k: int) -> None:
+        if k != self.k:
+            raise GfyValueError(f"OracleHull lives in R^{self.k} but p has {k} coordinates")
+
+    def _call(self, scores: np.ndarray) -> np.ndarray:
+        rows = np.asarray(scores, dtype=np.float64).reshape(-1, scores.shape[-1])
+        out = np.asarray(self.oracle(rows), dtype=np.float64)
+        if out.shape != rows.shape:
+            raise GfyValueError(
+                f"OracleHull.oracle must return an array shaped as its scores {rows.shape}, got {out.shape}"
+            )
+        return out.reshape(scores.shape)
+
+    def _nearest(self, x: np.ndarray) -> np.ndarray:
+        out = np.empty((*x.shape, x.shape[-1] + 1))
+        for place, row in zip(
+            out.reshape(-1, self.k, self.k + 1), x.reshape(-1, self.k).astype(np.float64), strict=True
+        ):
+            atoms, weights = self._nearest_of(row)
+            place[:, 0] = weights @ atoms
+            along = (atoms[1:] - atoms[0]).T  # the directions of the face
+            basis, sizes, _ = (
+                np.linalg.svd(along, full_matrices=False) if along.size else (along, np.zeros(0), None)
+            )
+            basis = basis[:, sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))]
+            place[:, 1:] = basis @ basis.T
+        return out
+
+    def _nearest_of(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Structures and weights of the nearest point: correct the weights fully, then ask for a better
+        structure.
+        """
+        atoms = self._call(x[None])
+        weights = np.ones(1)
+        for _ in range(_MOST_ROUNDS):
+            p = weights @ atoms
+            slope = x - p
+            new = self._call(slope[None])
+            gap = float(slope @ (new[0] - p))
+            # a structure that is mixed already cannot be better but for rounding
+            if gap <= 1e-14 * (1 + float(x @ x)) or bool((atoms == new).all(1).any()):
+                break
+            atoms = np.concatenate([atoms, new])
+            weights = _weights(atoms, x)
+            atoms, weights = atoms[weights > 0], weights[weights > 0]
+        return atoms, weights
+
+
+def _weights(atoms: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """argmin over the simplex of |w @ atoms - x|: non-negative least squares on the atoms seen from x.
+
+    One more equation asks for a sum of 1; the sum it settles for is scaled away, since the others are
+    homogeneous.
+    """
+    from scipy.optimize import nnls
+
+    scale = max(float(np.abs(atoms - x).max()), 1e-300)
+    seen = np.vstack([(atoms - x).T, np.full((1, len(atoms)), scale)])
+    goal = np.zeros(len(seen))
+    goal[-1] = scale
+    found = nnls(seen, goal)[0]
+    return np.asarray(found / found.sum())

@@ -1,0 +1,1 @@
+"""What the paper proves: biconjugates, Bregman divergences, calibration, C-transforms, the convex-concave procedure."""

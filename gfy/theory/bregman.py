@@ -1,0 +1,71 @@
+"""Generalized Bregman divergences: between two outputs p and q, or between two inputs v and w, of an energy
+network.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gfy.backend import backend_of
+from gfy.checks import check_input
+from gfy.conjugate import solve_with
+from gfy.energies.inputs import zero_input
+from gfy.energies.others import Metric
+from gfy.gradients.envelope import Envelope
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, GradientMode, InnerSolver, Stop
+from gfy.theory.biconjugate import no_exact, solve_biconjugate
+
+
+def bregman(
+    problem: InnerProblem, p: Array, q: Array, v: Any = None, start: Any = None, **options: Any
+) -> Array:
+    """D(p, q) = Omega(p) - Phi(v, p) - Omega(q) + Phi(v, q) with v = argmax_v Phi(v, q) - Omega^Phi(v); p, q
+    [..., k].
+
+    Where an input that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence
+    of Omega - Phi(start, .): of Omega itself for a bilinear energy, and where `start` is not given. It is
+    infinite where Omega's slope at q is and p leaves q in that direction, as Kullback and Leibler's.
+    Elsewhere v is searched for (`options` are those of `solve_biconjugate`), or given. Zero or above when
+    Omega is Psi-convex. Reference: Blondel et al. (2022), Appendix A.
+    """
+    regularizer, energy = problem.regularizer, problem.energy
+    apart = regularizer.value(p) - regularizer.value(q)
+    known = v is None and options.get("method", "auto") in ("auto", "exact")
+    if known and no_exact(problem, int(q.shape[-1])) is None and not isinstance(energy, Metric):
+        base = zero_input(energy, q) if start is None else energy.coerce(start)
+        tilt = regularizer.grad(q) - energy.grad_p(base, q)
+        return apart - _directional(tilt, p - q) - energy.value(base, p) + energy.value(base, q)
+    if v is None:
+        v = solve_biconjugate(problem, q, start=start, **options).v
+    v = energy.coerce(v)
+    return apart - energy.value(v, p) + energy.value(v, q)
+
+
+def bregman_dual(
+    problem: InnerProblem,
+    v: Any,
+    w: Any,
+    solver: InnerSolver | None = None,
+    gradient: GradientMode | None = None,
+    stop: Stop = Stop(),
+) -> Array:
+    """D(v, w) = Omega^Phi(v) - Phi(v, p*(w)) - Omega^Phi(w) + Phi(w, p*(w)), inputs -> [...]: the loss L(v,
+    p*(w)).
+
+    Zero or above, and zero at v = w. Differentiable in v by the envelope theorem; a `gradient` mode with
+    dp*/dw (`Implicit()`, `Unrolled()`) makes it differentiable in w as well. Reference: Blondel et al.
+    (2022), Appendix A.
+    """
+    v, w = check_input(problem, v), check_input(problem, w)
+    mine = solve_with(problem, v, solver, Envelope(), None, stop)
+    other = solve_with(problem, w, solver, gradient or Envelope(), None, stop)
+    return problem.value(v, mine) - problem.value(v, other)
+
+
+def _directional(slope: Array, direction: Array) -> Array:
+    """<slope, direction> with infinity times zero zero: a slope is not asked for where p does not move."""
+    xp = backend_of(slope, direction).xp
+    still = direction == 0
+    safe = xp.where(still, xp.zeros_like(slope), slope)
+    return (safe * direction).sum(-1)

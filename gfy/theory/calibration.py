@@ -1,0 +1,154 @@
+"""What a small surrogate risk promises of the target risk: (target excess)^2 <= 8 sigma^2 M (surrogate
+excess).
+
+M. The proof needs the gradient of the surrogate risk in v where the target looks. Every target here looks at
+p alone, and an energy with a linear term <u, p> has grad_u = p* - mu whatever its other inputs: smoothness in
+u alone, 1 / gamma for a gamma-strongly convex Omega, is enough. For (u, U) jointly, where U must stay
+negative semi-definite, the paper's M would be (1 + sup |p|^2) / gamma: `M_joint`, a weaker bound.
+
+sigma. The proof needs |V^T (phi(a) - phi(b))| for two predictions, at most twice sigma = sup |V^T phi(a)|,
+and at most twice half its diameter, which can be four times smaller (squared): `half_diameter`, a stronger
+bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.conjugate import argmax
+from gfy.energies.others import Metric, Probabilistic
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.numerics.arithmetic import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, InnerSolver
+from gfy.theory.biconjugate import no_exact
+from gfy.theory.decoding import as_target, decode
+from gfy.theory.targets import Ndcg, Scaled, Target, largest_norm
+
+
+@dataclass(frozen=True)
+class CalibrationBound:
+    """The constants of (target excess risk)^2 <= factor * (surrogate excess risk)."""
+
+    target: str
+    sigma: float
+    half_diameter: float
+    M: float
+    M_joint: float
+
+    @property
+    def factor(self) -> float:
+        """8 sigma^2 M, the paper's form."""
+        return 8 * self.sigma**2 * self.M
+
+    @property
+    def tight_factor(self) -> float:
+        """The same with half the diameter in the place of sigma."""
+        return 8 * self.half_diameter**2 * self.M
+
+    def target_excess(self, surrogate_excess: Any) -> Any:
+        """The largest target excess risk that a surrogate excess risk allows."""
+        return (self.factor * surrogate_excess) ** 0.5
+
+    def surrogate_needed(self, target_excess: Any) -> Any:
+        """The calibration function xi: a surrogate excess risk below it promises a smaller target excess."""
+        return target_excess**2 / self.factor
+
+
+def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None = None) -> CalibrationBound:
+    """sigma, M and 8 sigma^2 M for a target loss and a network with outputs in R^k (`at`: the k of
+    precision_at_k).
+
+    Raises a sentence where the paper's calibration theorem does not apply.
+    Reference: Blondel et al. (2022), Proposition 4.
+    """
+    wanted = as_target(target, at)
+    reason = not_calibrated(problem, wanted)
+    if reason is not None:
+        raise UnsupportedError(f"{problem.name} is not known to be calibrated for {wanted.name}: {reason}")
+    problem.domain.check_dim(k)
+    gamma = problem.regularizer.strong_convexity(problem.domain)
+    sigma, half = wanted.sigma(problem.domain, k), wanted.half_diameter(problem.domain, k)
+    matrix = getattr(problem.energy, "U", None)
+    if matrix is not None:  # phi(p) = U p: the target is read through the inverse of U
+        values = np.linalg.svd(matrix, compute_uv=False)
+        return CalibrationBound(
+            wanted.name, sigma / values[-1], half / values[-1], values[0] ** 2 / gamma, values[0] ** 2 / gamma
+        )
+    joint = 1.0 if problem.energy.linear else 1 + largest_norm(problem.domain, k) ** 2
+    return CalibrationBound(wanted.name, sigma, half, 1 / gamma, joint / gamma)
+
+
+def not_calibrated(problem: InnerProblem, target: Target) -> str | None:
+    """Why the calibration theorem does not apply, in a sentence; None where it does."""
+    energy, domain = problem.energy, problem.domain
+    reason = target.unsuited(domain)
+    if reason is not None:
+        return reason
+    if not domain.compact:
+        return f"{domain.name} is not compact"
+    gamma = problem.regularizer.strong_convexity(domain)
+    if not 0 < gamma < math.inf:
+        return f"{problem.regularizer.name} is not strongly convex on {domain.name}: the loss is not smooth"
+    if getattr(target, "varphi", None) is not None:
+        return "the target's varphi is not the identity: only targets that look at p itself are covered"
+    matrix = getattr(energy, "U", None)
+    if type(energy).__name__ == "Bilinear" and matrix is not None:
+        if matrix.shape[0] >= matrix.shape[1] and np.linalg.svd(matrix, compute_uv=False)[-1] > 1e-12:
+            return None
+        return "U has not full column rank: the network cannot express every p"
+    if isinstance(energy, Probabilistic) and energy.energies is None:
+        return None
+    if isinstance(energy, Metric):
+        return "a metric energy is not linear in v"
+    return no_exact(problem, 1)
+
+
+def excess_risks(
+    problem: InnerProblem, target: Any, v: Any, q: Array, outputs: Array, solver: InnerSolver | None = None
+) -> tuple[Array, Array]:
+    """The exact excess risks (target [B], surrogate [B]) of v [B] where Y ~ q [B, n] over outputs [n, k].
+
+    The smallest surrogate risk over v is E Omega(Y) - Omega(E Y): by concavity E Phi(v, Y) <= Phi(v, E Y),
+    and the linear member of the energy's family touches Omega at E Y.
+    """
+    wanted = as_target(target)
+    reason = no_exact(problem, int(outputs.shape[-1]))
+    if reason is not None:
+        raise UnsupportedError(f"excess_risks on {problem.name}: {reason}")
+    v = problem.energy.coerce(v)
+    batch = problem.energy.batch_shape(v)
+    if batch != tuple(q.shape[:-1]) or len(batch) != 1:
+        raise GfyValueError(
+            f"v and q must have one batch axis of the same size, got {batch} and {tuple(q.shape[:-1])}"
+        )
+    xp = backend_of(v, q).xp
+    p = argmax(problem, v, solver=solver)
+    # one output at a time: every energy's own batching is enough
+    energies = [problem.energy.value(v, xp.broadcast_to(y, p.shape)) for y in outputs]
+    surrogate = (
+        problem.value(v, p) - dot(q, xp.stack(energies, axis=-1)) + problem.regularizer.value(q @ outputs)
+    )
+    decoded = decode(problem, p, wanted)
+    risk = dot(q, wanted.loss(decoded[:, None, :], outputs[None]))
+    every = wanted.loss(_predictions(wanted, problem, outputs)[:, None, :], outputs[None])
+    return risk - xp.min(q @ xp.matrix_transpose(every), axis=-1), surrogate
+
+
+def _predictions(target: Target, problem: InnerProblem, outputs: Array) -> Array:
+    """Every prediction there is for a target, one a row."""
+    backend = backend_of(outputs)
+    k = int(outputs.shape[-1])
+    if isinstance(target, Ndcg):
+        return backend.asarray(np.array(list(itertools.permutations(range(k)))))
+    listed = getattr(target, "outputs", None)
+    if listed is None:
+        space = target.predictions(problem.domain) if isinstance(target, Scaled) else problem.domain
+        listed = space.vertices(k)
+    return backend.asarray(np.asarray(listed, dtype=np.float64), like=outputs)

@@ -1,0 +1,49 @@
+"""From the network's continuous output p in C to the prediction that a target loss wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
+from gfy.problem import InnerProblem
+from gfy.protocols import Array
+from gfy.theory.targets import AffineLoss, Hamming, Ndcg, PrecisionAtK, Target, ZeroOne
+
+TARGETS = ("zero_one", "hamming", "precision_at_k", "ndcg")
+
+
+def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -> Array:
+    """The calibrated decoding argmin_yhat <phi(yhat), V phi(p) + b> of p [..., K] for a target loss.
+
+    target: "zero_one" (classes; the largest coordinate), "hamming" (p > 1/2 on the unit box, the best vertex
+    elsewhere), "precision_at_k" (the k largest), "ndcg" (a ranking: item indices, best first), an
+    `AffineLoss`, or its triple (V, b, varphi) (with varphi None; for another one say AffineLoss(...,
+    outputs=...)). Returns [..., K], 0/1 vectors but for "ndcg". Reference: Blondel et al. (2022), Equation
+    12.
+    """
+    wanted = as_target(target, k)
+    reason = wanted.unsuited(problem.domain)
+    if reason is not None:
+        raise UnsupportedError(reason)
+    problem.domain.check_dim(int(p.shape[-1]))
+    return wanted.decode(p, problem.domain)
+
+
+def as_target(target: Any, k: int | None = None) -> Target:
+    """A target loss from its name, its decomposition, or itself."""
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, tuple) and len(target) == 3:
+        return AffineLoss(*target)
+    if not isinstance(target, str):
+        raise GfyTypeError(
+            f"target must be a name, an AffineLoss or (V, b, varphi), got {type(target).__name__}"
+        )
+    if target == "precision_at_k":
+        if k is None:
+            raise GfyTypeError('target "precision_at_k" needs k=..., the number of labels predicted')
+        return PrecisionAtK(k)
+    simple: dict[str, Target] = {"zero_one": ZeroOne(), "hamming": Hamming(), "ndcg": Ndcg()}
+    if target not in simple:
+        raise GfyValueError(f"target must be one of {', '.join(TARGETS)} or an AffineLoss, got {target!r}")
+    return simple[target]

@@ -1,0 +1,257 @@
+"""Target losses with an affine decomposition L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y), and their
+decoders.
+
+A network is trained with a Fenchel-Young loss and judged by one of these. The decoder calibrated for a target
+takes p to the yhat that minimises <phi(yhat), V phi(p) + b>. Shapes: p, y [..., k]; losses [...].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
+from gfy.numerics.arithmetic import dot, matvec
+from gfy.protocols import Array
+from gfy.sets.base import ConvexSet
+from gfy.sets.box import Box
+from gfy.sets.simplex import CappedSimplex, Simplex
+
+
+class Target:
+    """A target loss: how p is decoded for it, and the size of its decomposition."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        """Why predictions cannot be decoded from this set, in a sentence; None where they can."""
+        return None
+
+    def decode(self, p: Array, domain: ConvexSet) -> Array:
+        raise NotImplementedError(f"{self.name}.decode")
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        """L(yhat, y), [...]."""
+        raise NotImplementedError(f"{self.name}.loss")
+
+    def sigma(self, domain: ConvexSet, k: int) -> float:
+        """sup |V^T phi(yhat)| over the predictions (Euclidean norm)."""
+        raise NotImplementedError(f"{self.name}.sigma")
+
+    def half_diameter(self, domain: ConvexSet, k: int) -> float:
+        """Half of sup |V^T (phi(a) - phi(b))| over pairs of predictions: never above sigma, and enough for
+        the bound.
+        """
+        raise NotImplementedError(f"{self.name}.half_diameter")
+
+
+class Scaled(Target):
+    """phi(y) = y and V = -scale I: decoding is one call of a linear oracle."""
+
+    def scale(self, k: int) -> float:
+        raise NotImplementedError(f"{self.name}.scale")
+
+    def offset(self, k: int) -> float:
+        """b, the same for every coordinate."""
+        return 0.0
+
+    def predictions(self, domain: ConvexSet) -> ConvexSet:
+        """The set whose vertices are the predictions."""
+        return domain
+
+    def decode(self, p: Array, domain: ConvexSet) -> Array:
+        k = int(p.shape[-1])
+        return self.predictions(domain).linear_oracle(self.scale(k) * p - self.offset(k))
+
+    def sigma(self, domain: ConvexSet, k: int) -> float:
+        return self.scale(k) * largest_norm(self.predictions(domain), k)
+
+    def half_diameter(self, domain: ConvexSet, k: int) -> float:
+        return self.scale(k) * self.predictions(domain).diameter(k) / 2
+
+
+@dataclass(frozen=True)
+class ZeroOne(Scaled):
+    """1 where the class is wrong: 1 - <yhat, y> on one-hot rows; decoded by the largest coordinate."""
+
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        if isinstance(domain, Simplex):
+            return None
+        return (
+            f"zero_one is affine for classes (Simplex), not on {domain.name}: use hamming, or an AffineLoss"
+        )
+
+    def scale(self, k: int) -> float:
+        return 1.0
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        return 1 - dot(yhat, y)
+
+
+@dataclass(frozen=True)
+class Hamming(Scaled):
+    """The fraction of wrong coordinates, y in {0, 1}^k: on the unit box decoded by p > 1/2."""
+
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        if not domain.compact:
+            return f"hamming needs a set whose vertices are 0/1 vectors, {domain.name} is unbounded"
+        if isinstance(domain, Box) and (
+            np.any(np.asarray(domain.low) != 0) or np.any(np.asarray(domain.high) != 1)
+        ):
+            return f"hamming compares 0/1 vectors: use Box(0, 1), got Box({domain.low}, {domain.high})"
+        return None
+
+    def scale(self, k: int) -> float:
+        return 2 / k
+
+    def offset(self, k: int) -> float:
+        return 1 / k
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        k = yhat.shape[-1]
+        return (yhat + y - 2 * yhat * y).sum(-1) / k
+
+
+@dataclass(frozen=True)
+class PrecisionAtK(Scaled):
+    """1 - (relevant among the k predicted) / k, y in {0, 1}^K: decoded by the k largest coordinates."""
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise GfyValueError(f"precision_at_k needs k >= 1, got {self.k!r}")
+
+    def scale(self, k: int) -> float:
+        return 1 / self.k
+
+    def predictions(self, domain: ConvexSet) -> ConvexSet:
+        return CappedSimplex(self.k)
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        return 1 - dot(yhat, y) / self.k
+
+
+@dataclass(frozen=True)
+class Ndcg(Target):
+    """1 - NDCG of a ranking; decoded by sorting p, the expected *normalised* gain of each item (see `gains`).
+
+    A ranking is an array of item indices, best first. phi(y) are the gains (2^y - 1) over the best ranking's
+    discounted sum, phi(yhat) the discounts 1 / log2(1 + rank) of the items, V = -I.
+    """
+
+    def discounts(self, k: int) -> np.ndarray:
+        return np.asarray(1 / np.log2(2 + np.arange(k)))
+
+    def gains(self, y: Array) -> Array:
+        """phi(y): the vector of C to train on for relevances y [..., k]; in [0, 1], zero where nothing is
+        relevant.
+        """
+        backend = backend_of(y)
+        xp = backend.xp
+        gain = 2.0**y - 1
+        best = -xp.sort(-gain, axis=-1)
+        total = (best * backend.asarray(self.discounts(y.shape[-1]), like=gain)).sum(-1)[..., None]
+        return gain / xp.where(total > 0, total, xp.ones_like(total))
+
+    def decode(self, p: Array, domain: ConvexSet) -> Array:
+        return backend_of(p).xp.argsort(-p, axis=-1)
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        backend = backend_of(y)
+        gains = self.gains(y)
+        shape = np.broadcast_shapes(tuple(yhat.shape), tuple(gains.shape))
+        xp = backend.xp
+        ranked = xp.take_along_axis(xp.broadcast_to(gains, shape), xp.broadcast_to(yhat, shape), axis=-1)
+        return 1 - (ranked * backend.asarray(self.discounts(y.shape[-1]), like=ranked)).sum(-1)
+
+    def sigma(self, domain: ConvexSet, k: int) -> float:
+        return float(np.linalg.norm(self.discounts(k)))
+
+    def half_diameter(self, domain: ConvexSet, k: int) -> float:
+        return float(np.linalg.norm(self.discounts(k) - self.discounts(k)[::-1])) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class AffineLoss(Target):
+    """Any L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y): V [n, n], b [n], varphi from [..., k] to [..., n].
+
+    outputs [m, k] lists the predictions; without it they are the vertices of C, and varphi must be the
+    identity.
+    """
+
+    V: Any
+    b: Any = 0.0
+    varphi: Callable[[Array], Array] | None = None
+    outputs: Any = None
+    c: Callable[[Array], Array] | None = None
+
+    def __post_init__(self) -> None:
+        V = np.asarray(self.V, dtype=np.float64)
+        if V.ndim != 2 or not np.isfinite(V).all():
+            raise GfyValueError(f"AffineLoss.V must be a finite matrix, got shape {V.shape}")
+        if self.varphi is not None and self.outputs is None:
+            raise GfyTypeError("AffineLoss with a varphi needs outputs=..., the list of predictions [m, k]")
+        object.__setattr__(self, "V", V)
+        object.__setattr__(
+            self, "b", np.broadcast_to(np.asarray(self.b, dtype=np.float64), (V.shape[0],)).copy()
+        )
+
+    def embed(self, y: Array) -> Array:
+        return y if self.varphi is None else self.varphi(y)
+
+    def costs(self, p: Array) -> Array:
+        """V phi(p) + b, [..., n]."""
+        backend = backend_of(p)
+        return matvec(backend.asarray(self.V, like=p), self.embed(p)) + backend.asarray(self.b, like=p)
+
+    def decode(self, p: Array, domain: ConvexSet) -> Array:
+        if self.outputs is None:
+            return domain.linear_oracle(-self.costs(p))
+        backend = backend_of(p)
+        outputs = backend.asarray(np.asarray(self.outputs, dtype=np.float64), like=p)
+        scores = matvec(self.embed(outputs), self.costs(p))
+        return outputs[backend.xp.argmin(scores, axis=-1)]
+
+    def loss(self, yhat: Array, y: Array) -> Array:
+        value = dot(self.embed(yhat), self.costs(y))
+        return value if self.c is None else value + self.c(y)
+
+    def sigma(self, domain: ConvexSet, k: int) -> float:
+        return float(np.linalg.norm(self._rows(domain, k), axis=-1).max())
+
+    def half_diameter(self, domain: ConvexSet, k: int) -> float:
+        rows = self._rows(domain, k)
+        return max(float(np.linalg.norm(rows - row, axis=-1).max()) for row in rows) / 2
+
+    def _rows(self, domain: ConvexSet, k: int) -> np.ndarray:
+        outputs = domain.vertices(k) if self.outputs is None else np.asarray(self.outputs, dtype=np.float64)
+        return np.asarray(self.embed(outputs)) @ self.V
+
+
+def largest_norm(domain: ConvexSet, k: int) -> float:
+    """sup |p| over the set."""
+    if isinstance(domain, Simplex):
+        return 1.0
+    if isinstance(domain, CappedSimplex):
+        whole = math.floor(domain.k)
+        return math.sqrt(whole + (domain.k - whole) ** 2)
+    if isinstance(domain, Box):
+        worst = np.maximum(np.abs(np.asarray(domain.low)), np.abs(np.asarray(domain.high)))
+        return float(np.linalg.norm(np.broadcast_to(worst, (k,))))
+    if type(domain).__name__ == "Birkhoff":
+        return math.sqrt(math.isqrt(k))
+    radius = getattr(domain, "radius", None)
+    if radius is not None:
+        return float(radius)
+    try:
+        return float(np.linalg.norm(domain.vertices(k), axis=-1).max())
+    except UnsupportedError:
+        return math.inf

@@ -1,0 +1,56 @@
+"""A cache at a time: heavy examples are solved a few together, so that their inputs come from memory once.
+
+A step on a dense U reads all of U. With the whole batch in every step that is a trip to memory a step; with a few
+examples whose U fits in the cache, all their steps together are one trip. They also stop as soon as they are done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from gfy.backend import backend_of, tree_map
+from gfy.numerics import chunking
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution
+
+
+def in_chunks(
+    problem: InnerProblem, v: Input, p0: Array | None, solve: Callable[[Input, Array | None], Solution]
+) -> Solution:
+    """solve(v, p0), chunk by chunk where that pays: on one processor, along one batch axis; the same answers."""
+    ranks: dict[str, int] = getattr(problem.energy, "ranks", {})
+    size = _chunk(problem, v, p0, ranks)
+    if size is None:
+        return solve(v, p0)
+    import jax
+
+    (batch,) = problem.energy.batch_shape(v)
+    whole = batch // size
+    batched = {f: x for f, x in v._asdict().items() if x.ndim > ranks[f]} | ({} if p0 is None else {"": p0})
+
+    def part(some: dict[str, Array]) -> Solution:
+        start = some.pop("", None)
+        return solve(v._replace(**some), start)
+
+    first = tree_map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), batched)
+    done = tree_map(lambda x: x.reshape(-1, *x.shape[2:]), jax.lax.map(part, first))
+    if whole * size == batch:
+        return Solution(*done)
+    rest = part(tree_map(lambda x: x[whole * size :], batched))
+    return Solution(*tree_map(lambda a, b: jax.numpy.concatenate([a, b]), done, rest))
+
+
+def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, int]) -> int | None:
+    """How many examples at a time; None for all of them at once."""
+    backend = backend_of(v)
+    if not ranks or backend.name != "jax" or not backend.on_host(*v):
+        return None
+    shape = problem.energy.batch_shape(v)
+    heavy = [x for f, x in v._asdict().items() if x.ndim > ranks[f]]
+    if len(shape) != 1 or any(x.shape[0] != shape[0] for x in heavy):
+        return None
+    if p0 is not None and p0.ndim != 2:
+        return None
+    weight = sum(math.prod(x.shape[1:]) * x.dtype.itemsize for x in heavy)
+    return chunking.holds(weight, shape[0])

@@ -1,0 +1,1 @@
+"""Newton's method on the dual problem and its cases."""

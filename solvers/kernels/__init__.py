@@ -1,0 +1,1 @@
+"""Compiled loops for processors, and how the two frameworks call them."""

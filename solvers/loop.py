@@ -1,0 +1,185 @@
+"""The only loop: repeat a solver's step until every example has finished.
+
+Each example has its own flag. A finished one is frozen; one whose step becomes NaN or infinite keeps its last
+finite, feasible p and reports `converged=False`; no example waits for a number that rounding does not allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gfy.backend import Backend, backend_of, tree_map
+from gfy.errors import UnsupportedError
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
+from solvers.chunks import in_chunks
+
+_LONG = 64  # examples: a shorter batch is not worth a second loop
+_LIGHT = 20_000  # numbers an example: copying a heavier input costs as much as the steps it saves
+_FEW = 4  # once a quarter of the batch is left, it goes on alone
+
+
+class Run(NamedTuple):
+    """Where the loop stands: the solver's state, steps [...] of each example, which are active, steps in all."""
+
+    state: Any
+    steps: Array
+    active: Array
+    count: Array
+
+
+def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+    """Solve by init and step: p [..., k], error, steps and converged [...]. No derivative passes."""
+    check(solver, problem)
+    backend = backend_of(v)
+    v, p0 = backend.stop_gradient((v, p0))
+
+    def solve(v: Input, p0: Array | None) -> Solution:
+        state = solver.init(problem, v, p0)
+        split = splitter(problem, v, state)
+        step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
+        return solution(problem, iterate(backend, step, v, state, stop, split), stop)
+
+    return in_chunks(problem, v, p0, solve)
+
+
+def check(solver: Any, problem: InnerProblem) -> None:
+    """Raise the solver's own sentence where it does not serve the problem."""
+    reason = solver.unsupported(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
+
+
+def iterate(
+    backend: Backend,
+    step: Callable[[Any, Any], Any],
+    v: Any,
+    state: Any,
+    stop: Stop,
+    split: Callable[[Any, Array], Any] | None = None,
+    hold: bool = True,
+) -> Run:
+    """Repeat step(v, state) on a NamedTuple that has the field `error` [...]; leaves without batch axes are counters.
+
+    A field `noise` [...] is the error below which rounding hides progress: reaching it ends an example's run.
+    `split(v, index)` gives the inputs of some examples: once few are left, only those go on. `hold=False` lets
+    finished examples take part in further steps, for a method whose steps at a solution stay there.
+    """
+    xp = backend.xp
+
+    def body(now: Run, v: Any) -> Run:
+        new = step(v, now.state)
+        sound = new.error < math.inf  # an error is never negative; NaN is not below anything
+        if hasattr(new, "p"):
+            sound = sound & all_finite(new.p)
+        kept = freeze(xp, now.active & sound, new, now.state) if hold else new
+        steps = now.steps + xp.astype(now.active, now.steps.dtype)
+        return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1)
+
+    def loop(now: Run, v: Any, left: int) -> Run:
+        def going(now: Run) -> Array:
+            some = xp.sum(xp.astype(now.active, xp.int32)) > left if left else xp.any(now.active)
+            return some & (now.count < stop.max_steps)
+
+        return backend.while_loop(going, lambda now: body(now, v), now)
+
+    error = state.error
+    steps = xp.astype(xp.zeros_like(error), xp.int32)
+    start = Run(state, steps, xp.isfinite(error) & ~finished(state, stop), xp.sum(steps) * 0)
+    if split is None:
+        return loop(start, v, 0)
+    few = error.shape[0] // _FEW
+    now = loop(start, v, few)
+    # those that are left, gathered: a finished example costs nothing any more
+    index = xp.argsort(xp.astype(~now.active, xp.int32))[:few]
+    rest = loop(_gather(now, index, error.shape[0]), split(v, index), 0)
+    return _scatter(backend, now, rest, index)
+
+
+def splitter(problem: InnerProblem, v: Input, state: Any) -> Callable[[Any, Array], Any] | None:
+    """How to take some examples out of v, where the batch is one long axis; None where it would not pay."""
+    ranks = getattr(problem.energy, "ranks", None)
+    if ranks is None or state.error.ndim != 1 or state.error.shape[0] < _LONG:
+        return None
+
+    def split(v: Any, index: Array) -> Any:
+        return type(v)(**{f: x[index] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
+
+    batched = all(
+        leaf.ndim == ranks[field] or leaf.shape[0] == state.error.shape[0]
+        for field, leaf in v._asdict().items()
+    )
+    small = all(
+        _numbers(leaf, ranks[field]) <= _LIGHT
+        for field, leaf in v._asdict().items()
+        if leaf.ndim > ranks[field]
+    )
+    return split if batched and small else None
+
+
+def _numbers(leaf: Array, rank: int) -> int:
+    """How many numbers one example's part of a leaf has."""
+    return math.prod(leaf.shape[leaf.ndim - rank :])
+
+
+def _gather(now: Run, index: Array, size: int) -> Run:
+    def pick(leaf: Array) -> Array:
+        return leaf[index] if leaf.ndim and leaf.shape[0] == size else leaf
+
+    return tree_map(pick, now)
+
+
+def _scatter(backend: Backend, now: Run, rest: Run, index: Array) -> Run:
+    def put(old: Array, new: Array) -> Array:
+        return new if old.ndim == new.ndim == 0 else backend.set_at(old, index, new)
+
+    return tree_map(put, now, rest)
+
+
+def finished(state: Any, stop: Stop) -> Array:
+    """Which examples have converged, [...] bool."""
+    done = state.error <= stop.tol
+    return done | (state.error <= state.noise) if hasattr(state, "noise") else done
+
+
+def freeze(xp: Any, active: Array, new: Any, old: Any) -> Any:
+    """The new state where active, the old one elsewhere."""
+
+    def pick(fresh: Array, kept: Array) -> Array:
+        if fresh.ndim < active.ndim:
+            return fresh
+        mask = active[(..., *(None,) * (fresh.ndim - active.ndim))]
+        return xp.where(mask, fresh, kept)
+
+    return tree_map(pick, new, old)
+
+
+def solution(problem: InnerProblem, final: Run, stop: Stop, p: Array | None = None) -> Solution:
+    """What the loop found; an example that never had a finite p is answered with a point of C."""
+    state = final.state
+    p = state.p if p is None else p
+    backend = backend_of(p)
+    xp = backend.xp
+    sound = all_finite(p)
+    if not (backend.is_concrete(sound) and bool(xp.all(sound))):
+        p = xp.where(sound[..., None], p, _somewhere(problem, p))
+    return Solution(p, state.error, final.steps, finished(state, stop) & sound)
+
+
+def all_finite(p: Array) -> Array:
+    """Which rows of p [..., k] hold no NaN and no infinity: 0 times either is NaN, and zeros cannot overflow a sum."""
+    backend = backend_of(p)
+    quick = backend.xp.isfinite(p.sum(-1))  # all are finite where their sum is: no array of zeros is made
+    if backend.is_concrete(quick) and bool(backend.xp.all(quick)):
+        return quick
+    return (0 * p).sum(-1) == 0
+
+
+def _somewhere(problem: InnerProblem, like: Array) -> Array:
+    """A point of C, shaped as `like`; a set may have a linear oracle and nothing else."""
+    try:
+        return problem.domain.center(like)
+    except NotImplementedError:
+        return problem.domain.linear_oracle(backend_of(like).xp.zeros_like(like))

@@ -1,0 +1,112 @@
+"""The cases that need no iteration: every closed form the paper lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.energies import LinearQuadratic, Metric, Pairwise
+from gfy.energies.base import LowRank
+from gfy.numerics.arithmetic import matvec, solve, transpose
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic
+from gfy.sets import Reals
+from solvers.loop import check
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """p* in one evaluation, [..., k].
+
+    Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
+    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
+    Metrics: p* = v where Omega is 1-Lipschitz and v lies in C; examples whose v does not are answered with the
+    projection of v and `converged=False`.
+    Reference: Blondel et al. (2022), Table 1.
+    """
+
+    @property
+    def name(self) -> str:
+        return "ClosedForm"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        energy, regularizer, domain = problem.energy, problem.regularizer, problem.domain
+        if energy.linear:
+            return regularizer.no_argmax(domain)
+        if isinstance(energy, LinearQuadratic | Pairwise):
+            if isinstance(domain, Reals) and isinstance(regularizer, Quadratic):
+                return None
+            return (
+                "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
+                "use DualNewton, ProjectedNewton or ProjectedGradient"
+            )
+        if isinstance(energy, Metric):
+            if energy.cost not in ("euclidean", "manhattan"):
+                return "the closed form of a metric is known for euclidean and manhattan costs"
+            if regularizer.lipschitz(domain, 1) <= 1:
+                return None
+            return (
+                f"{regularizer.name} is not known to be 1-Lipschitz on {domain.name}, which the closed form of a "
+                "metric asks for: use ProjectedGradient, or a smaller gamma"
+            )
+        return f"{energy.name} has no closed form: use Auto, which knows who serves it"
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        backend = backend_of(v)
+        v = backend.stop_gradient(v)
+        energy = problem.energy
+        if isinstance(energy, Metric):
+            return self._metric(problem, v)
+        linear = energy.linear
+        p = problem.regularizer.argmax(energy.scores(v), problem.domain) if linear else _system(problem, v)
+        error = p.sum(-1) * 0
+        if not energy.linear and not energy.concave:
+            error = _unbounded(problem, v) + error
+        return Solution(p, error, _no_steps(error), error <= stop.tol)
+
+    def _metric(self, problem: InnerProblem, v: Input) -> Solution:
+        xp = backend_of(v).xp
+        p = problem.domain.project(v.v)
+        # |Omega(p) - Omega(q)| <= C(p, q): for the manhattan cost the largest partial derivative is what counts
+        k = 1 if problem.energy.cost == "manhattan" else p.shape[-1]  # type: ignore[attr-defined]
+        flat = problem.regularizer.lipschitz(problem.domain, k) <= 1
+        apart = xp.sqrt(((p - v.v) ** 2).sum(-1))
+        known = (apart <= 8 * backend_of(v).eps(p)) & flat
+        error = xp.where(known, 0 * apart, xp.full_like(apart, float("inf")))
+        return Solution(p, error, _no_steps(error), known)
+
+
+def _system(problem: InnerProblem, v: Any) -> Array:
+    """(curvature I - U)^-1 (u + tilt)."""
+    regularizer = problem.regularizer
+    assert isinstance(regularizer, Quadratic)
+    backend = backend_of(v)
+    curvature = problem.energy.curvature(v)
+    assert curvature is not None
+    c, rhs = regularizer.curvature, v.u + regularizer.tilt
+    if isinstance(curvature, LowRank):
+        A = curvature.A
+        small = transpose(A) @ A + c * backend.asarray(np.eye(A.shape[-1]), like=A)
+        return (rhs - matvec(A, solve(small, matvec(transpose(A), rhs)))) / c
+    k = rhs.shape[-1]
+    return solve(c * backend.asarray(np.eye(k), like=rhs) - curvature.U, rhs)
+
+
+def _unbounded(problem: InnerProblem, v: Any) -> Array:
+    """0 where curvature I - U is positive definite, infinity where the problem has no maximum, [...]."""
+    assert isinstance(problem.regularizer, Quadratic)
+    xp = backend_of(v).xp
+    largest = xp.max(xp.linalg.eigvalsh(v.U), axis=-1)
+    return xp.where(largest < problem.regularizer.curvature, 0 * largest, xp.full_like(largest, float("inf")))
+
+
+def _no_steps(error: Array) -> Array:
+    xp = backend_of(error).xp
+    return xp.astype(xp.zeros_like(error), xp.int32) - 1

@@ -1,0 +1,187 @@
+"""Frank-Wolfe: only a linear oracle of the set is needed, and the solution is a sparse mixture of its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gfy.backend import backend_of
+from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import dot, matvec, transpose
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic, Zero
+from solvers.loop import check, iterate, run, solution
+from solvers.methods import active_set
+
+VARIANTS = ("classic", "away", "pairwise", "blended")
+
+
+class State(NamedTuple):
+    """p [..., k] = weights [..., n] @ atoms [..., n, k]; g the gradient of Phi - Omega at p; the Frank-Wolfe gap."""
+
+    p: Array
+    g: Array
+    weights: Array
+    atoms: Array
+    L: Array
+    error: Array
+    noise: Array
+
+
+class Active(NamedTuple):
+    """p* as a mixture: weights [..., n] (many are 0), atoms [..., n, k], and the solution they make."""
+
+    weights: Array
+    atoms: Array
+    solution: Solution
+
+
+@dataclass(frozen=True)
+class FrankWolfe:
+    """Move towards a vertex that the linear oracle names, or away from a bad one; p [..., k].
+
+    variant "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
+    "blended" (pairwise among the held atoms while they promise more than the oracle). The step length is exact
+    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default 2 k + 2; by
+    Caratheodory k + 1 are enough for any p), and while all are in use they trade among themselves. Where Omega
+    is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no atoms are held.
+    References: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
+    """
+
+    variant: str = "blended"
+    max_atoms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.variant not in VARIANTS:
+            raise GfyValueError(
+                f"FrankWolfe.variant must be one of {', '.join(VARIANTS)}, got {self.variant!r}"
+            )
+        if self.max_atoms is not None and self.max_atoms < 2:
+            raise GfyValueError(f"FrankWolfe.max_atoms must be at least 2, got {self.max_atoms!r}")
+
+    @property
+    def name(self) -> str:
+        return "FrankWolfe"
+
+    @property
+    def not_unrollable(self) -> str:
+        return "the vertices that FrankWolfe moves to are piecewise constant in v: use Envelope or Implicit"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not problem.energy.smooth:
+            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton"
+        if not problem.domain.compact:
+            return f"{problem.domain.name} is not bounded: it has no linear oracle"
+        if not isinstance(problem.regularizer, Quadratic | Zero):
+            return problem.regularizer.no_argmax(problem.domain)
+        return None
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        return run(self, problem, v, p0, stop)
+
+    def solve_active(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Active:
+        """The solution with the atoms and weights it is made of (as SparseMAP)."""
+        check(self, problem)
+        backend = backend_of(v)
+        v, p0 = backend.stop_gradient((v, p0))
+        final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), stop)
+        return Active(final.state.weights, final.state.atoms, solution(problem, final, stop))
+
+    def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
+        backend = backend_of(v)
+        xp = backend.xp
+        if p0 is not None:
+            p = problem.initial_point(v, p0)
+        else:  # a set may have an oracle and no projection
+            like = next(leaf for leaf in _leaves(v))
+            shape = (*problem.energy.batch_shape(v), problem.energy.dim(v))
+            first = problem.domain.linear_oracle(backend.zeros(shape, like))
+            p = first if _plain(problem) else problem.initial_point(v)
+        g = problem.grad(v, p) if _plain(problem) else problem.energy.grad_p(v, p)
+        n = 1 if not _plain(problem) else (self.max_atoms or 2 * p.shape[-1] + 2)
+        slots = backend.asarray([1.0] + [0.0] * (n - 1), like=p)
+        weights = xp.zeros_like(p[..., :1]) + slots
+        size = dot(g, g)
+        endless = xp.where(xp.isfinite(size), xp.full_like(size, 1e30), size)
+        atoms = p[..., None, :] * slots[:, None]
+        return State(p, g, weights, atoms, 1e-3 + 0 * size, endless, 0 * size)
+
+    def step(self, problem: InnerProblem, v: Input, state: State) -> State:
+        if not _plain(problem):
+            return _conditional(problem, v, state)
+        backend = backend_of(v)
+        xp = backend.xp
+        vertex = problem.domain.linear_oracle(state.g)
+        gap = dot(state.g, vertex - state.p)
+        move = active_set.choose(self.variant, state, vertex, gap)
+        d, most = move.direction, move.most
+        rise = dot(state.g, d)
+        length = dot(d, d)
+        if _quadratic(problem):
+            bend = -dot(problem.grad(v, state.p + d) - state.g, d)
+            size = xp.where(bend > 0, rise / xp.where(bend > 0, bend, xp.ones_like(bend)), most)
+        else:
+            size = rise / xp.where(length > 0, state.L * length, xp.ones_like(length))
+        size = xp.where(rise > 0, xp.minimum(size, most), 0 * size)
+        size = xp.where(xp.isfinite(size), size, 0 * size)
+        weights, atoms = active_set.apply(move, state, vertex, size)
+        p = matvec(transpose(atoms), weights)
+        g = problem.grad(v, p)
+        good, L = rise >= -1e300, state.L
+        if not _quadratic(problem):
+            before, after = problem.value(v, state.p), problem.value(v, p)
+            promised = size * rise - 0.5 * state.L * size * size * length
+            good = after >= before + promised - 8 * backend.eps(p) * (1 + xp.abs(before))
+            L = xp.where(good, 0.9 * state.L, 2 * state.L)
+        keep = good[..., None]
+        noise = 8 * backend.eps(p) * dot(xp.abs(state.g), xp.abs(state.p) + xp.abs(vertex))
+        return State(
+            xp.where(keep, p, state.p),
+            xp.where(keep, g, state.g),
+            xp.where(keep, weights, state.weights),
+            xp.where(keep[..., None], atoms, state.atoms),
+            L,
+            xp.where(gap > 0, gap, 0 * gap),
+            noise,
+        )
+
+
+def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
+    """p + size (p_Omega(grad Phi(p)) - p): Omega is kept, only Phi is linearised, so the gap is Fenchel-Young's."""
+    backend = backend_of(v)
+    xp = backend.xp
+    best = problem.regularizer.argmax(state.g, problem.domain)
+    d = best - state.p
+    before = problem.regularizer.value(state.p)
+    gap = dot(state.g, d) - problem.regularizer.value(best) + before
+    ahead = problem.energy.grad_p(v, best)
+    bend = -dot(ahead - state.g, d)
+    # Omega is at least as curved as its gap says: both together give the length of the step
+    size = (2 * gap) / xp.where(gap + bend > 0, 2 * gap + bend, xp.ones_like(gap))
+    size = xp.where(gap > 0, xp.minimum(size, 1 + 0 * size), 0 * size)
+    p = state.p + size[..., None] * d
+    g = problem.energy.grad_p(v, p)
+    noise = 8 * backend.eps(p) * (dot(xp.abs(state.g), xp.abs(p)) + xp.abs(before) + 1)
+    return State(p, g, state.weights, p[..., None, :], state.L, xp.where(gap > 0, gap, 0 * gap), noise)
+
+
+def _plain(problem: InnerProblem) -> bool:
+    """Whether the gradient of Omega is finite on all of C."""
+    return isinstance(problem.regularizer, Quadratic | Zero)
+
+
+def _quadratic(problem: InnerProblem) -> bool:
+    from solvers.methods.projected_gradient import _affine
+
+    return _affine(problem)
+
+
+def _leaves(v: Input) -> list[Array]:
+    from gfy.backend import leaves
+
+    return [leaf for leaf in leaves(v) if hasattr(leaf, "dtype")]

@@ -1,0 +1,111 @@
+"""Global truth for energies that are not concave: many starts, or every vertex, and it says which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfy.backend import backend_of, tree_map
+from gfy.errors import GfyValueError, UnsupportedError
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.loop import check
+from solvers.methods.projected_gradient import ProjectedGradient
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """The best of many local solves: a reference for SPENs, where a stationary point may be far from the maximum.
+
+    Starts: the middle of C, every vertex of C where there are at most `most_vertices` of them (`exhaustive` is
+    then True: each basin that holds a vertex is visited), and `starts` random points drawn from `seed`. It is a
+    lower bound of the maximum and not a proof of it; `converged` speaks of the best local solve. p [..., k].
+    """
+
+    starts: int = 64
+    most_vertices: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.starts < 1:
+            raise GfyValueError(f"MultiStart.starts must be at least 1, got {self.starts!r}")
+
+    @property
+    def name(self) -> str:
+        return "MultiStart"
+
+    @property
+    def says(self) -> str:
+        """What the answer is worth, in a sentence."""
+        return "the best of many local maxima: a lower bound of the maximum, not a proof of it"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not problem.domain.compact:
+            return f"starts are drawn from a bounded set, {problem.domain.name} is not"
+        return ProjectedGradient().unsupported(problem)
+
+    def exhaustive(self, problem: InnerProblem, k: int) -> bool:
+        """Whether every vertex of C is among the starts."""
+        return len(self._vertices(problem, k)) > 0
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        backend = backend_of(v)
+        xp = backend.xp
+        v = backend.stop_gradient(v)
+        first = problem.initial_point(v, p0)
+        points = backend.asarray(self._points(problem, first.shape[-1]), like=first)
+        starts = xp.concat([first[None], 0 * first[None] + _spread(points, first.ndim)], axis=0)
+        ranks = getattr(problem.energy, "ranks", None)
+        many = v if ranks is not None else tree_map(lambda x: x[None] + xp.zeros_like(starts[..., :1]), v)
+        batch = tuple(starts.shape[:-1])
+        found = ProjectedGradient().solve(problem, _widen(problem, many, batch), starts, stop)
+        values = problem.value(v, found.p)
+        values = xp.where(xp.isfinite(values), values, xp.full_like(values, -float("inf")))
+        best = xp.argmax(values, axis=0)
+        chosen: Solution = tree_map(lambda leaf: _pick(backend, leaf, best), found)
+        return chosen
+
+    def _points(self, problem: InnerProblem, k: int) -> np.ndarray:
+        rng = np.random.default_rng(self.seed)
+        scores = rng.normal(size=(self.starts, k))
+        inside = np.asarray(problem.domain.project(rng.normal(size=(self.starts, k)) + 0.5))
+        corners = np.asarray(problem.domain.linear_oracle(scores))
+        return np.concatenate([*self._vertices(problem, k), inside, corners])
+
+    def _vertices(self, problem: InnerProblem, k: int) -> list[np.ndarray]:
+        try:
+            if k > 20:  # a box's vertices would be counted before they are refused
+                return []
+            vertices = problem.domain.vertices(k)
+        except UnsupportedError:
+            return []
+        return [vertices] if len(vertices) <= self.most_vertices else []
+
+
+def _spread(points: Array, ndim: int) -> Array:
+    """[n, k] as [n, 1, ..., 1, k], to stand before the batch axes."""
+    return points[(slice(None), *(None,) * (ndim - 1))]
+
+
+def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
+    """One leaf given the starts' axis, so that the batch has it; the others broadcast."""
+    ranks = getattr(problem.energy, "ranks", None)
+    if ranks is None:
+        return v
+    field = next(f for f in ranks if getattr(v, f).ndim - ranks[f] >= 0)
+    leaf = getattr(v, field)
+    xp = backend_of(v).xp
+    event = tuple(leaf.shape[leaf.ndim - ranks[field] :])
+    return v._replace(**{field: xp.broadcast_to(leaf, (*batch, *event))})
+
+
+def _pick(backend: object, leaf: Array, best: Array) -> Array:
+    """leaf[best[b], b, ...] for every b."""
+    xp = backend_of(leaf).xp
+    rest = leaf.ndim - 1 - best.ndim
+    index = best[(None, ..., *(None,) * rest)] + xp.astype(0 * leaf[:1], best.dtype)
+    return xp.take_along_axis(leaf, index, axis=0)[0]

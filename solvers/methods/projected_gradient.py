@@ -1,0 +1,201 @@
+"""Projected gradient ascent: backtracking, accelerated, or with spectral steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gfy.backend import backend_of
+from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic, Zero
+from solvers.loop import run
+from solvers.methods import relative
+from solvers.methods.project import project
+
+STEPS = ("accelerated", "spectral", "backtracking")
+_KINK = 1e12
+
+
+class State(NamedTuple):
+    """p [..., k] and the gradient of Phi - Omega there; the last move and change of gradient; L, t and sizes [...]."""
+
+    p: Array
+    g: Array
+    move: Array  # p - previous p
+    bend: Array  # g - previous g
+    L: Array
+    t: Array  # the momentum's clock; with spectral steps an average of the values so far
+    error: Array
+    noise: Array
+
+
+@dataclass(frozen=True)
+class ProjectedGradient:
+    """p <- project(q + grad(q) / L) for any energy, on every set with a projection; p [..., k].
+
+    step "accelerated": momentum (with the known strong concavity) and adaptive restart, L measured on the way;
+    "backtracking": q = p and L grown until the step is safe, as in the paper; "spectral": Barzilai-Borwein L.
+    Every step tries one point: a rejected example stays where it is with a larger L. Where the energy is not
+    concave the steps are those of "backtracking" on values, and the limit is a stationary point, not a maximum.
+    Entropies have an infinite gradient on the boundary: there the step is measured by Omega's own divergence
+    instead of the Euclidean distance (see `relative`).
+    References: Beck and Teboulle (2009); O'Donoghue and Candes (2015); Birgin, Martinez and Raydan (2000).
+    """
+
+    step_rule: str = "accelerated"
+
+    def __post_init__(self) -> None:
+        if self.step_rule not in STEPS:
+            raise GfyValueError(
+                f"ProjectedGradient.step_rule must be one of {', '.join(STEPS)}, got {self.step_rule!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return "ProjectedGradient"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
+            return f"without a regularizer the maximum on {problem.domain.name} may be infinite: use a compact set"
+        return None
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        return run(self, problem, v, p0, stop)
+
+    def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
+        if relative.serves(problem):
+            return relative.init(problem, v, p0)
+        backend = backend_of(v)
+        xp = backend.xp
+        p = problem.initial_point(v, p0)
+        g = _gradient(problem, v, p)
+        L = _first_curvature(problem, v, p, g)
+        none = xp.zeros_like(g)
+        endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)  # NaN stays: there is nothing to solve
+        t = problem.value(v, p) if self.step_rule == "spectral" else xp.ones_like(L)
+        return State(p, g, none, none, L, t, endless, 0 * L)
+
+    def step(self, problem: InnerProblem, v: Input, state: Any) -> Any:
+        if isinstance(state, relative.State):
+            return relative.step(problem, v, state)
+        backend = backend_of(v)
+        xp = backend.xp
+        concave, affine = problem.energy.concave, _affine(problem)
+        rule = self.step_rule if concave or self.step_rule == "spectral" else "backtracking"
+        mu = problem.strong_concavity
+        beta, t = _momentum(xp, state.t, state.L, mu) if rule == "accelerated" else (0 * state.t, state.t)
+        q = state.p + beta[..., None] * state.move
+        # an affine gradient at q needs no evaluation
+        at_q = (
+            state.g + beta[..., None] * state.bend
+            if affine or rule != "accelerated"
+            else _gradient(problem, v, q)
+        )
+        p = project(problem.domain, q + at_q / state.L[..., None])
+        g = _gradient(problem, v, p)
+        d, dg = p - q, g - at_q
+        length, slope = dot(d, d), -dot(dg, d)
+        eps = backend.eps(p)
+        blur = 8 * eps * dot(xp.abs(at_q) + xp.abs(g), xp.abs(d))  # what rounding does to `slope`
+        if rule == "spectral":
+            # Barzilai-Borwein steps are not monotone: they must not fall below an average of the values so far
+            after = problem.value(v, p)
+            good = after >= state.t + 1e-4 * dot(at_q, d) - 8 * eps * (1 + xp.abs(state.t))
+            t = xp.where(good, 0.85 * state.t + 0.15 * after, state.t)
+        elif concave:
+            # <g(q) - g(p), p - q> <= L |p - q|^2 is sufficient increase without the cancellation of values
+            allowed = state.L if affine else state.L / 2
+            good = slope <= allowed * length + blur
+        else:
+            before, after = problem.value(v, q), problem.value(v, p)
+            promised = dot(at_q, d) - 0.5 * state.L * length
+            good = after >= before + promised - 8 * eps * (1 + xp.abs(before))
+        measured = xp.where(
+            length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length
+        )
+        grown = xp.maximum(1.5 * state.L, 1.1 * measured)
+        L = xp.where(good, self._next(xp, rule, state.L, measured, mu, blur < 0.1 * xp.abs(slope)), grown)
+        L = backend.stop_gradient(L)
+        move, bend = p - state.p, g - state.g
+        restart = (dot(d, move) < 0) | ~good
+        t = t if rule == "spectral" else xp.where(restart, xp.ones_like(t), t)
+        keep = good[..., None]
+        # |p - q| is a residual divided by L; mu turns it into a distance. Where L runs away there is a kink: a
+        # step too short to be seen is not convergence
+        scale = xp.maximum(state.L / (mu or 1.0), xp.ones_like(L))
+        error = xp.max(xp.abs(d), axis=-1) * scale
+        error = xp.where(scale > _KINK, xp.full_like(error, float("inf")), error)
+        size = xp.max(xp.abs(p), axis=-1) + xp.max(xp.abs(at_q), axis=-1) / state.L
+        return State(
+            xp.where(keep, p, state.p),
+            xp.where(keep, g, state.g),
+            xp.where(keep & ~restart[..., None], move, 0 * move),
+            xp.where(keep & ~restart[..., None], bend, 0 * bend),
+            L,
+            t,
+            xp.where(good | ~xp.isfinite(error), error, state.error),
+            2 * eps * size * xp.minimum(scale, 1e6 * xp.ones_like(scale)),
+        )
+
+    def _next(self, xp: Any, rule: str, L: Array, measured: Array, mu: float, seen: Array) -> Array:
+        if rule == "spectral":
+            kept = xp.maximum(measured, xp.zeros_like(L) + max(mu, 1e-10))
+            return xp.where(seen, kept, L)
+        if rule == "accelerated":
+            return L
+        return xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12))
+
+
+def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:
+    following = (1 + xp.sqrt(1 + 4 * t * t)) / 2
+    beta = (t - 1) / following
+    if mu > 0:
+        root = xp.sqrt(xp.maximum(L / mu, xp.ones_like(L)))
+        beta = xp.minimum(beta, (root - 1) / (root + 1))
+    return beta, following
+
+
+def _affine(problem: InnerProblem) -> bool:
+    """Whether the gradient of Phi - Omega is affine in p."""
+    return isinstance(problem.regularizer, Quadratic | Zero) and (
+        problem.energy.linear or _quadratic(problem)
+    )
+
+
+def _quadratic(problem: InnerProblem) -> bool:
+    from gfy.energies import LinearQuadratic, Pairwise
+    from gfy.energies.shifted import Shifted
+
+    energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+    return isinstance(energy, LinearQuadratic | Pairwise)
+
+
+def _gradient(problem: InnerProblem, v: Input, p: Array) -> Array:
+    """The gradient of Phi - Omega, kept finite where Omega's is not (a point of the boundary is left at once)."""
+    xp = backend_of(p).xp
+    g = problem.grad(v, p)
+    if isinstance(problem.regularizer, Quadratic | Zero):
+        return g
+    return xp.where(g > 1e3, xp.full_like(g, 1e3), xp.where(g < -1e3, xp.full_like(g, -1e3), g))
+
+
+def _first_curvature(problem: InnerProblem, v: Input, p: Array, g: Array) -> Array:
+    """A first L: the curvature met along the gradient, never above what the steps would find themselves."""
+    backend = backend_of(v)
+    xp = backend.xp
+    mu = problem.strong_concavity
+    square = dot(g, g)
+    unit = g / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))[..., None]
+    ahead = project(problem.domain, p + unit)
+    d = ahead - p
+    length = dot(d, d)
+    slope = -dot(_gradient(problem, v, ahead) - g, d)
+    L = xp.where(length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length)
+    least = max(mu, 1e-10)
+    known = xp.where(xp.isfinite(square), xp.maximum(1.1 * L, xp.zeros_like(L) + least), square)
+    return backend.stop_gradient(known)

@@ -1,0 +1,144 @@
+"""Newton's method on the coordinates that are free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gfy.backend import backend_of
+from gfy.energies import CustomEnergy, Dense
+from gfy.energies.shifted import Shifted
+from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Separable
+from gfy.sets import BandSet, Birkhoff
+from solvers.loop import run
+from solvers.methods.newton_system import by_cholesky, by_conjugate_gradients
+
+LINEAR_SOLVES = ("auto", "cholesky", "cg")
+_MOST_DENSE = 512
+
+
+class State(NamedTuple):
+    """theta, p = p_Omega(theta), g = grad Phi(p) [..., k]; a safe step's L; whether the next step is a safe one."""
+
+    p: Array
+    theta: Array
+    g: Array
+    L: Array
+    safe: Array
+    gap: Array
+    error: Array
+    noise: Array
+
+
+@dataclass(frozen=True)
+class ProjectedNewton:
+    """Solve theta = grad Phi(p_Omega(theta)) by semismooth Newton steps; p [..., k].
+
+    With J = dp_Omega/dtheta (zero where a bound is active: the active set is in it) and H the Hessian of Phi a
+    step solves (I - H J) d = grad Phi(p) - theta: by a batched Cholesky factor of I - J^1/2 H J^1/2 where U is
+    dense, by conjugate gradients on Hessian products for any smooth network. A step must shrink the
+    Fenchel-Young gap or the residual; an example where it does not takes a safe gradient step instead.
+    References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
+    """
+
+    linear_solve: str = "auto"
+    cg_steps: int = 40
+
+    def __post_init__(self) -> None:
+        if self.linear_solve not in LINEAR_SOLVES:
+            raise GfyValueError(
+                f"ProjectedNewton.linear_solve must be one of {', '.join(LINEAR_SOLVES)}, "
+                f"got {self.linear_solve!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return "ProjectedNewton"
+
+    @property
+    def not_unrollable(self) -> str:
+        return "a Newton step differentiates through its linear solve: use Implicit, which is that very solve once"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        if not energy.concave or not energy.smooth:
+            return (
+                f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
+            )
+        if isinstance(energy, CustomEnergy):
+            return "CustomEnergy gives no Hessian products in both frameworks: use ProjectedGradient"
+        if not isinstance(problem.regularizer, Separable):
+            return f"{problem.regularizer.name} has no differentiable argmax map: use ProjectedGradient"
+        if not isinstance(problem.domain, BandSet | Birkhoff):
+            return f"the free coordinates of {problem.domain.name} are not known: use ProjectedGradient"
+        return problem.regularizer.no_argmax(problem.domain)
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        return run(self, problem, v, p0, stop)
+
+    def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
+        # the fixed-point map leaves any p0 with scores of its own, and is one step ahead
+        theta = problem.energy.grad_p(v, problem.initial_point(v, p0))
+        p = problem.regularizer.argmax(theta, problem.domain)
+        g = problem.energy.grad_p(v, p)
+        gap, error, noise = _measure(problem, p, g)
+        return State(p, theta, g, 0 * error, error < 0, gap, error, noise)
+
+    def step(self, problem: InnerProblem, v: Input, state: State) -> State:
+        backend = backend_of(v)
+        xp = backend.xp
+        newton = self._direction(problem, v, state)
+        newton = xp.where(xp.isfinite(newton), newton, 0 * newton)
+        plain = (state.g - state.theta) / (1 + state.L)[..., None]
+        theta = state.theta + xp.where(state.safe[..., None], plain, newton)
+        p = problem.regularizer.argmax(theta, problem.domain)
+        g = problem.energy.grad_p(v, p)
+        gap, error, noise = _measure(problem, p, g)
+        better = (gap <= 0.9 * state.gap) | (error <= 0.5 * state.error)
+        d, dtheta = p - state.p, theta - state.theta
+        slope, moved = -dot(g - state.g, d), dot(dtheta, d)
+        blur = 8 * backend.eps(p) * dot(xp.abs(g) + xp.abs(theta), xp.abs(d))
+        uphill = slope <= (1 + 2 * state.L) * moved + blur
+        good = xp.where(state.safe, uphill, better) & xp.isfinite(error)
+        measured = slope / xp.where(moved > 0, moved, xp.ones_like(moved))
+        L = xp.where(
+            state.safe, xp.where(good, 0.8 * state.L, xp.maximum(2 * state.L + 0.5, measured)), state.L
+        )
+        keep = good[..., None]
+        return State(
+            xp.where(keep, p, state.p),
+            xp.where(keep, theta, state.theta),
+            xp.where(keep, g, state.g),
+            L,
+            ~good,
+            xp.where(good, gap, state.gap),
+            xp.where(good, error, state.error),
+            noise,
+        )
+
+    def _direction(self, problem: InnerProblem, v: Input, state: State) -> Array:
+        curvature = problem.energy.curvature(v)
+        banded = isinstance(problem.domain, BandSet)
+        dense = isinstance(curvature, Dense) and banded and self.linear_solve != "cg"
+        if dense and (self.linear_solve == "cholesky" or state.p.shape[-1] <= _MOST_DENSE):
+            assert isinstance(curvature, Dense)
+            return by_cholesky(problem, curvature.U, state.p, state.g - state.theta)
+        return by_conjugate_gradients(problem, v, state.p, state.theta, state.g - state.theta, self.cg_steps)
+
+
+def _measure(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Array]:
+    """The Fenchel-Young gap at p, the residual |p - p_Omega(g)| and what rounding leaves of it, all [...]."""
+    backend = backend_of(p)
+    xp = backend.xp
+    best = problem.regularizer.argmax(g, problem.domain)
+    gap = dot(g, best - p) - problem.regularizer.value(best) + problem.regularizer.value(p)
+    error = xp.max(xp.abs(best - p), axis=-1)
+    curved = problem.regularizer.strong_convexity(problem.domain) or 1.0
+    noise = 4 * backend.eps(p) * (xp.max(xp.abs(p), axis=-1) + xp.max(xp.abs(g), axis=-1) / curved)
+    return gap, error, noise

@@ -1,0 +1,51 @@
+"""p_Omega and its slope together, with as few passes over memory as they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gfy.backend import backend_of
+from gfy.numerics.arithmetic import sigmoid
+from gfy.problem import InnerProblem
+from gfy.protocols import Array
+from gfy.regularizers import BinaryShannon, Quadratic
+from gfy.sets import BandSet
+
+
+def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
+    """argmax_{low <= p <= high} theta p - omega(p) and its derivative, elementwise; both [..., k].
+
+    At a kink (a coordinate exactly at its bound) the coordinate counts as free.
+    """
+    assert isinstance(problem.domain, BandSet)
+    low, high = problem.domain.bounds(theta)
+    omega: Any = problem.regularizer
+    backend = backend_of(theta)
+    xp = backend.xp
+    if isinstance(omega, Quadratic):
+        free = (theta + omega.tilt) * (1 / omega.curvature)
+        p = clamp(free, low, high)
+        return p, xp.astype(free == p, p.dtype) * (1 / omega.curvature)
+    if isinstance(omega, BinaryShannon):
+        if backend.name == "torch":
+            import torch
+
+            free = torch.sigmoid(theta * (1 / omega.gamma))
+        else:
+            free = sigmoid(theta * (1 / omega.gamma))
+        slope = free * (1 - free) * (1 / omega.gamma)
+        if isinstance(low, float) and isinstance(high, float) and low <= 0 and high >= 1:
+            return free, slope
+        p = clamp(free, low, high)
+        return p, xp.where(free == p, slope, 0 * slope)
+    return omega.coordinate_argmax(theta, low, high), omega.coordinate_slope(theta, low, high)
+
+
+def clamp(x: Array, low: Any, high: Any) -> Array:
+    """One kernel where the framework has one."""
+    backend = backend_of(x)
+    if backend.name == "torch":
+        import torch
+
+        return torch.clamp(x, low, high)
+    return backend.xp.clip(x, low, high)

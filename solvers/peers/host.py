@@ -1,0 +1,72 @@
+"""Solvers that live outside both frameworks: one example at a time, in NumPy float64, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, tree_map
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.loop import check
+
+# solve(one example's v, start) -> p, the solver's own error, its iterations, whether it is content
+One = Callable[[Any, np.ndarray | None], tuple[np.ndarray, float, int, bool]]
+
+
+def on_host(
+    solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, prepare: Callable[[Any], One]
+) -> Solution:
+    """The solution of every example by a loop on the host, inside either framework (jitted or not)."""
+    check(solver, problem)
+    backend = backend_of(v)
+    v, p0 = backend.stop_gradient((v, p0))
+    start = problem.initial_point(v, p0)  # also what an example that fails is answered with
+
+    def host(inputs: Any, point: np.ndarray) -> Solution:
+        inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
+        point = np.asarray(point, dtype=np.float64)
+        batch, k = point.shape[:-1], point.shape[-1]
+        flat = point.reshape(-1, k)
+        points, errors = flat.copy(), np.full(len(flat), np.inf)
+        counts, content = np.zeros(len(flat), dtype=np.int32), np.zeros(len(flat), dtype=bool)
+        solve = prepare(problem.energy.coerce(inputs))
+        for n, index in enumerate(np.ndindex(*batch)):
+            p, error, steps, fine = solve(
+                example(problem, inputs, index), flat[n] if p0 is not None else None
+            )
+            if np.isfinite(p).all():
+                points[n] = np.asarray(problem.domain.project(p))
+                errors[n], counts[n], content[n] = error, steps, fine
+        return unflat(Solution(points, errors, counts, content), batch)
+
+    return backend.callback(host, shaped(start), v, start)
+
+
+def shaped(point: Array) -> Solution:
+    """What a callback's solution looks like for p shaped as `point`: only shapes and types count."""
+    xp = backend_of(point).xp
+    one = point[..., 0]
+    return Solution(point, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
+
+
+def unflat(found: Solution, batch: tuple[int, ...]) -> Solution:
+    """Solutions along one axis, [n, ...], as those of a batch."""
+    whole: Solution = tree_map(lambda x: x.reshape((*batch, *x.shape[1:])), found)
+    return whole
+
+
+def example(problem: InnerProblem, v: Any, index: tuple[int, ...]) -> Any:
+    """The input of one example of a batch; leaves may be shared by the batch or broadcast."""
+    ranks = getattr(problem.energy, "ranks", None)
+    if ranks is None:
+        return tree_map(lambda leaf: leaf[index], v)
+
+    def pick(leaf: np.ndarray, rank: int) -> np.ndarray:
+        axes = leaf.ndim - rank
+        place = index[len(index) - axes :]
+        return leaf[tuple(i if n > 1 else 0 for i, n in zip(place, leaf.shape[:axes], strict=True))]
+
+    return type(v)(**{field: pick(getattr(v, field), rank) for field, rank in ranks.items()})

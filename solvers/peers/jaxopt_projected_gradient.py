@@ -1,0 +1,88 @@
+"""jaxopt's accelerated projected gradient, as a peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic, Zero
+from gfy.sets import Ball, BandSet, Box, Simplex
+from solvers.peers import jaxopt_shared
+
+
+@dataclass(frozen=True)
+class JaxoptProjectedGradient:
+    """jaxopt.ProjectedGradient on every example, vmapped; p [..., k].
+
+    Entropies have no gradient on the boundary: p is kept `inset` inside a box, and moved by it on the simplex.
+    """
+
+    inset: float = 1e-12
+
+    @property
+    def name(self) -> str:
+        return "JaxoptProjectedGradient"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not isinstance(problem.domain, Box | Simplex | Ball):
+            return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {problem.domain.name}"
+        if not isinstance(problem.domain, Simplex) and not problem.domain.compact:
+            return f"jaxopt's box projection needs finite bounds, {problem.domain.name} has none"
+        return jaxopt_shared.missing()
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        def work(v: Any, start: Array) -> tuple[Array, Array, Array]:
+            import jax
+
+            library = jaxopt_shared.jaxopt()
+            domain = problem.domain
+            finite = isinstance(problem.regularizer, Quadratic | Zero)
+
+            def loss(p: Array, v: Any) -> Array:
+                if not finite and isinstance(domain, Simplex):
+                    p = p + self.inset
+                return -problem.value(v, p)
+
+            bounds: Any
+            if isinstance(domain, Simplex):
+                project, bounds = library.projection.projection_simplex, 1.0
+            elif isinstance(domain, Ball):
+                project, bounds = library.projection.projection_l2_ball, domain.radius
+            else:
+                assert isinstance(domain, BandSet)
+                low, high = domain.bounds(start)
+                bounds = (low, high) if finite else (low + self.inset, high - self.inset)
+                project = library.projection.projection_box
+            peer = library.ProjectedGradient(
+                loss, project, maxiter=stop.max_steps, tol=stop.tol, unroll=False
+            )
+
+            def one(v: Any, start: Array) -> tuple[Array, Array, Array]:
+                found = peer.run(start, hyperparams_proj=bounds, v=v)
+                return found.params, found.state.error, found.state.iter_num
+
+            axes = _batch_axes(problem, v, start)
+            for axis in axes:
+                one = jax.vmap(one, in_axes=(axis, 0))
+            return one(v, start)
+
+        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
+        return found._replace(converged=found.converged & (found.error <= stop.tol))
+
+
+def _batch_axes(problem: InnerProblem, v: Any, start: Array) -> list[Any]:
+    """For each batch axis, innermost first, which leaves of v have it (0) and which share theirs (None)."""
+    ranks = getattr(problem.energy, "ranks", None)
+    depth = start.ndim - 1
+    if ranks is None:
+        import jax
+
+        return [jax.tree_util.tree_map(lambda _: 0, v)] * depth
+    leaf_axes = {field: getattr(v, field).ndim - rank for field, rank in ranks.items()}
+    return [
+        type(v)(**{field: 0 if axes > n else None for field, axes in leaf_axes.items()}) for n in range(depth)
+    ]

@@ -1,0 +1,85 @@
+"""What the jaxopt adapters share: a silent import, quadratic programs from inner problems, torch tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from gfy.backend import backend_of, get_backend, leaves, tree_map
+from gfy.energies import LinearQuadratic, Pairwise
+from gfy.energies.shifted import Shifted
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution
+from gfy.regularizers import Quadratic, Zero
+from solvers.loop import check
+
+
+def jaxopt() -> Any:
+    """The library, without its notice that it is no longer maintained: it is a peer to measure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import jaxopt as library
+    return library
+
+
+def missing() -> str | None:
+    from importlib.util import find_spec
+
+    return None if find_spec("jaxopt") else "jaxopt is not installed: python -m pip install jaxopt"
+
+
+def not_quadratic(problem: InnerProblem) -> str | None:
+    """Why the problem is not a quadratic program over a band of bounds, in a sentence."""
+    energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+    if not (isinstance(energy, LinearQuadratic | Pairwise) and energy.concave):
+        return f"{energy.name} is not a concave quadratic: this solver is for quadratic programs"
+    if not isinstance(problem.regularizer, Quadratic | Zero):
+        return f"{problem.regularizer.name} is not quadratic: this solver is for quadratic programs"
+    return None
+
+
+def program(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> tuple[Array, Array]:
+    """Q [..., k, k] and c [..., k] with min 1/2 <p, Q p> + <c, p>, one for each example of the batch."""
+    import jax.numpy as jnp
+
+    omega = problem.regularizer
+    curved, tilt = (omega.curvature, omega.tilt) if isinstance(omega, Quadratic) else (0.0, 0.0)
+    u = v.v.u + v.c if isinstance(problem.energy, Shifted) else v.u
+    k = u.shape[-1]
+    curvature = problem.energy.curvature(v)
+    assert curvature is not None
+    Q = curved * jnp.eye(k, dtype=u.dtype) - curvature.dense()
+    return jnp.broadcast_to(Q, (*batch, k, k)), jnp.broadcast_to(-(u + tilt), (*batch, k))
+
+
+def vmapped(
+    solver: Any, problem: InnerProblem, v: Input, p0: Array | None, work: Callable[[Any, Array], Any]
+) -> Solution:
+    """work(v, start) -> (p, error, steps) in JAX, wherever the arrays come from; no example is left NaN."""
+    check(solver, problem)
+    backend = backend_of(v)
+    v, p0 = backend.stop_gradient((v, p0))
+    start = problem.initial_point(v, p0)
+    if backend.name == "jax":
+        p, error, steps = work(v, start)
+        return _sound(backend, problem, start, p, error, steps)
+    import jax
+
+    to_jax = get_backend("jax").asarray
+    wide = "float64" in str(next(leaves(v)).dtype)
+    with jax.enable_x64(wide):
+        inputs, first = tree_map(lambda x: to_jax(backend.to_numpy(x)), (v, start))
+        found = jax.jit(work)(inputs, first)
+        p, error = (backend.asarray(get_backend("jax").to_numpy(x).copy(), like=start) for x in found[:2])
+        steps = backend.asarray(get_backend("jax").to_numpy(found[2]).copy(), dtype="int32")
+    return _sound(backend, problem, start, p, error, steps)
+
+
+def _sound(
+    backend: Any, problem: InnerProblem, start: Array, p: Array, error: Array, steps: Array
+) -> Solution:
+    xp = backend.xp
+    fine = xp.all(xp.isfinite(p), axis=-1) & xp.isfinite(error)
+    p = problem.domain.project(xp.where(fine[..., None], p, start))
+    return Solution(p, error, xp.astype(steps, xp.int32), fine)

@@ -1,0 +1,67 @@
+"""SciPy's L-BFGS-B behind the protocol: what many people reach for first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.sets import BandSet
+from solvers.peers.host import One, on_host
+
+
+@dataclass(frozen=True)
+class ScipyLBFGSB:
+    """max Phi - Omega on a box by scipy.optimize.minimize, an example at a time on the host; p [..., k].
+
+    Reference: Byrd, Lu, Nocedal and Zhu (1995).
+    """
+
+    @property
+    def name(self) -> str:
+        return "ScipyLBFGSB"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not isinstance(problem.domain, BandSet) or problem.domain.total is not None:
+            return f"L-BFGS-B knows bounds only, not {problem.domain.name}"
+        if not problem.energy.array_api:
+            return f"{problem.energy.name} is not written for NumPy arrays, which SciPy works on"
+        return None
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        def prepare(inputs: Any) -> One:
+            return lambda one, start: _minimize(problem, one, start, stop)
+
+        return on_host(self, problem, v, p0, stop, prepare)
+
+
+def _minimize(
+    problem: InnerProblem, v: Any, start: np.ndarray | None, stop: Stop
+) -> tuple[np.ndarray, float, int, bool]:
+    from scipy.optimize import minimize
+
+    k = problem.energy.dim(v)
+    assert isinstance(problem.domain, BandSet)
+    bounds_of = problem.domain.bounds(np.zeros(k))
+    low, high = (np.broadcast_to(np.asarray(b, dtype=float), (k,)) for b in bounds_of)
+    width = high - low
+    entropy = not np.isfinite(problem.regularizer.grad(np.clip(np.zeros(1), low[:1], high[:1]))).all()
+    inset = 1e-15 * np.where(np.isfinite(width), width, 1.0) if entropy else 0.0  # log(0) has no gradient
+
+    def objective(p: np.ndarray) -> tuple[float, np.ndarray]:
+        inside = np.clip(p, low + inset, high - inset)
+        return -float(problem.value(v, inside)), -np.asarray(problem.grad(v, inside))
+
+    first = np.asarray(problem.domain.center(np.zeros(k))) if start is None else start
+    options = {"maxiter": stop.max_steps, "maxfun": 20 * stop.max_steps, "ftol": 0.0, "gtol": stop.tol}
+    bounds = list(zip(low, high, strict=True))
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    p = np.clip(found.x, low, high)
+    moved = np.clip(p - objective(p)[1], low, high) - p
+    error = float(np.abs(moved).max(initial=0.0))
+    return p, error, int(found.nit), error <= max(stop.tol, 1e-15)
