@@ -120,7 +120,7 @@ def reproduce(session: nox.Session) -> None:
 @in_everything()
 def bench(session: nox.Session) -> None:
     """Time ours and the peers with pytest-benchmark; accuracy and gradient error stand in the table."""
-    run(session, "python", "-m", "pytest", "bench/pytest_suites", "--benchmark-only", *session.posargs)
+    run(session, "python", "-m", "pytest", "bench/gates/pytest_suites", "--benchmark-only", *session.posargs)
 
 
 @in_everything()

@@ -64,7 +64,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         verbs = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in verbs:
-            from bench.names import suggest
+            from bench.plan.names import suggest
 
             ctx.fail(f"There is no verb {args[0]!r}. {suggest(args[0], verbs)}".rstrip())
         return super().resolve_command(ctx, args)
@@ -75,7 +75,7 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode="rich")
 
 def _show_version(value: bool) -> None:
     if value:
-        from bench.environment import version
+        from bench.measure.environment import version
 
         typer.echo(f"gfy-suite {version('gfy-suite') or 'not installed'}")
         raise typer.Exit
@@ -96,7 +96,7 @@ def gfy(
 
 def sentence(error: BaseException) -> str | None:
     """What to tell a person about an error that is theirs to mend; None for one that is ours."""
-    from bench.records import RecordsError
+    from bench.store.records import RecordsError
 
     expected: tuple[type[BaseException], ...] = (RecordsError,)
     if "gfy.errors" in sys.modules:

@@ -41,7 +41,7 @@ def between(text: str, name: str, body: str) -> str:
 
 def rows_of(name: str) -> pd.DataFrame | None:
     """The newest row of each cell of a kept store; None where the store is not there."""
-    from bench.records import read
+    from bench.store.records import read
 
     path = RESULTS / name
     if not path.is_file():
@@ -129,8 +129,8 @@ def answer() -> str:
     store, picture = RESULTS / "compare.sqlite", RESULTS / "report" / "figures" / "profile-loss-gradient.svg"
     if not store.is_file() or not picture.is_file():
         return "No comparison is kept yet: `nox -s compare` makes one, and this picture with it."
-    from reports.load import load
-    from reports.verdict import verdicts
+    from reports.answers.verdict import verdicts
+    from reports.data.load import load
 
     frame = load([store]).compared
     judged = [v for v in verdicts(frame, needs=("loss-gradient",)) if v.winner is not None]

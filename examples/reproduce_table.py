@@ -11,8 +11,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from bench.experiments.multilabel_command import Options, reproduce
-from bench.records import load
+from bench.experiments.multilabel.command import Options, reproduce
+from bench.store.records import load
 
 QUICK = os.environ.get("GFY_QUICK") == "1"
 

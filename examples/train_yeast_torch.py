@@ -12,9 +12,9 @@ import gfy
 import solvers
 from bench.datasets.load import load
 from bench.datasets.splits import normalised
-from bench.experiments.metrics import metrics
-from bench.experiments.models import Model
-from bench.experiments.training import batches
+from bench.experiments.common.metrics import metrics
+from bench.experiments.common.models import Model
+from bench.experiments.common.training import batches
 
 
 def train(

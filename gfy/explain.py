@@ -163,7 +163,7 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
 def recommend(*args: Any, **kwargs: Any) -> Any:
     """Which solver, gradient mode and backend to use, from the nearest measured problems.
 
-    The arguments are those of `reports.recommend.recommend` and of the command `gfy recommend`:
+    The arguments are those of `reports.answers.recommend.recommend` and of the command `gfy recommend`:
     energy, k, rank, batch, device, dtype, need, tol, and the files of rows to consult.
     """
     for point in entry_points(group="gfy.tools", name="recommend"):

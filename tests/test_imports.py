@@ -1,4 +1,4 @@
-"""The direction gfy <- solvers <- bench and reports -> bench.records, held by reading every import."""
+"""The direction gfy <- solvers <- bench and reports -> bench.store, held by reading every import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALLOWED = {
     "gfy": ("gfy",),
     "solvers": ("gfy", "solvers"),
     "bench": ("gfy", "solvers", "bench"),
-    "reports": ("reports", "bench.records"),
+    "reports": ("reports", "bench.store"),
 }
 # The command line is the one place that hands rows over to the page builder.
 MAY_OPEN_REPORTS = ("bench.cli", "bench.commands")
@@ -86,14 +86,14 @@ def test_arrows_point_one_way(room: str) -> None:
     ("module", "source"),
     [
         ("gfy.losses", "import solvers"),
-        ("gfy.losses", "def f():\n    from bench.records import Store"),
+        ("gfy.losses", "def f():\n    from bench.store.records import Store"),
         ("gfy.energies.base", "from ...solvers import Auto"),
         ("gfy.losses", "import importlib\nimportlib.import_module('solvers.auto')"),
-        ("solvers.auto", "import bench.clock as clock"),
-        ("bench.runner", "from reports import render"),
-        ("reports.load", "from bench import runner"),
-        ("reports.load", "import bench"),
-        ("reports.load", "import gfy.errors"),
+        ("solvers.auto", "import bench.measure.clock as clock"),
+        ("bench.run.executor", "from reports import render"),
+        ("reports.data.load", "from bench import runner"),
+        ("reports.data.load", "import bench"),
+        ("reports.data.load", "import gfy.errors"),
         ("reports.figures", "import jax.numpy as jnp"),
     ],
 )
@@ -106,8 +106,8 @@ def test_a_wrong_arrow_is_seen(module: str, source: str) -> None:
     [
         ("solvers.auto", "from gfy import InnerProblem\nfrom . import loop"),
         ("bench.problems.pairwise", "from ..records import Store\nimport solvers, gfy"),
-        ("bench.cli", "def report():\n    import reports.render"),
-        ("reports.load", "from bench.records import Store\nfrom bench import records\nimport bench.records"),
+        ("bench.cli", "def report():\n    import reports.pages.render"),
+        ("reports.data.load", "from bench.store.records import Store\nfrom bench.store import records"),
         ("gfy.losses", "from gfyx import a\nimport solversx"),
     ],
 )
@@ -116,12 +116,12 @@ def test_a_right_arrow_passes(module: str, source: str) -> None:
 
 
 def test_records_stand_on_the_standard_library_and_pandas() -> None:
-    tree = ast.parse((ROOT / "bench" / "records.py").read_text("utf-8"))
-    names = {name.split(".")[0] for _, name in imported(tree, "bench.records", False)}
+    tree = ast.parse((ROOT / "bench" / "store" / "records.py").read_text("utf-8"))
+    names = {name.split(".")[0] for _, name in imported(tree, "bench.store.records", False)}
     assert names - RECORDS_MAY_IMPORT == set()
 
 
-@pytest.mark.parametrize("name", ["bench", "bench.records", "bench.cli", "reports", "gfy", "solvers"])
+@pytest.mark.parametrize("name", ["bench", "bench.store.records", "bench.cli", "reports", "gfy", "solvers"])
 def test_importing_a_room_wakes_no_framework(name: str) -> None:
     heavy = ("jax", "torch", "cvxpy", "matplotlib", "sklearn", "scipy", "dask", "gymnasium")
     code = f"import sys, {name}; print(*[m for m in {heavy!r} if m in sys.modules])"

@@ -41,8 +41,8 @@ def check(
     from rich.markup import escape
     from rich.table import Table
 
-    from bench.names import resolve
-    from bench.registry import BACKENDS, make_solver
+    from bench.plan.names import resolve
+    from bench.plan.registry import BACKENDS, make_solver
     from solvers.conformance import run
 
     solver = make_solver(name)

@@ -13,9 +13,9 @@ import typer
 from bench.commands.complete import backends, devices, dtypes, gradients, problems, solvers, suites
 
 if TYPE_CHECKING:
-    from bench.matrix import Plan
-    from bench.runner import Tally
-    from bench.suite import Suite
+    from bench.plan.matrix import Plan
+    from bench.plan.suite import Suite
+    from bench.run.executor import Tally
 
 Names = list[str] | None
 Many = "may be given several times"
@@ -79,8 +79,8 @@ def compare(
 
         gfy compare --suite full --scheduler tcp://head:8786
     """
-    from bench.matrix import plan as make_plan
-    from bench.suite import read
+    from bench.plan.matrix import plan as make_plan
+    from bench.plan.suite import read
 
     asked: dict[str, Any] = {
         "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
@@ -102,8 +102,8 @@ def compare(
 
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
     """The suite with what was asked on the command line put in place of its own lists."""
-    from bench import registry
-    from bench.suite import Entry
+    from bench.plan import registry
+    from bench.plan.suite import Entry
 
     entries = list(suite.problems)
     if problems:
@@ -131,17 +131,17 @@ def measure(
     reruns: int = 1,
 ) -> Tally:
     """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
-    from bench import environment
-    from bench.commands.progress import Watch
-    from bench.records import Store
-    from bench.runner import Run
-    from bench.session import count, remaining, store_refusals
+    from bench.measure import environment
+    from bench.plan.remaining import count, remaining, store_refusals
+    from bench.run.executor import Run
+    from bench.run.progress import Watch
+    from bench.store.records import Store
 
     facts = environment.row_facts()
     with Store(out / "compare.sqlite") as store:
         store_refusals(plan, store, facts)
         if scheduler is not None:
-            from bench.cluster import ClusterRun, remaining_on_cluster
+            from bench.run.cluster import ClusterRun, remaining_on_cluster
 
             todo = plan.groups if fresh else remaining_on_cluster(plan, store, retry)
         else:
@@ -195,7 +195,7 @@ def show_plan(plan: Plan) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench.matrix import reasons
+    from bench.plan.matrix import reasons
 
     console = Console()
     table = Table("group", "solver", "gradient", "tolerances", title="To measure")

@@ -13,19 +13,19 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 def _solvers() -> Iterable[str]:
-    from bench.registry import solver_classes
+    from bench.plan.registry import solver_classes
 
     return solver_classes()
 
 
 def _problems() -> Iterable[str]:
-    from bench.registry import families
+    from bench.plan.registry import families
 
     return families()
 
 
 def _suites() -> Iterable[str]:
-    from bench.suite import suites as known
+    from bench.plan.suite import suites as known
 
     return known()
 

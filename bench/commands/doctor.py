@@ -50,7 +50,7 @@ def doctor() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench import environment
+    from bench.measure import environment
 
     console = Console()
     table = Table("what", "value", title="This machine")

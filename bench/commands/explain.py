@@ -24,7 +24,7 @@ def explain(
     """
     import numpy as np
 
-    from bench import registry
+    from bench.plan import registry
     from gfy.explain import explain as explained
 
     name, params = registry.parse(problem)

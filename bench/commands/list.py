@@ -47,13 +47,13 @@ def first_line(thing: Any) -> str:
 
 
 def solvers() -> Rows:
-    from bench.registry import solver_classes
+    from bench.plan.registry import solver_classes
 
     return ("solver", "what it does"), [(name, first_line(cls)) for name, cls in solver_classes().items()]
 
 
 def problems() -> Rows:
-    from bench.registry import families
+    from bench.plan.registry import families
 
     rows = []
     for name, family in families().items():
@@ -63,14 +63,14 @@ def problems() -> Rows:
 
 
 def gradients() -> Rows:
-    from bench.registry import GRADIENTS
+    from bench.plan.registry import GRADIENTS
 
     return ("gradient", "what it does"), [(name, first_line(cls)) for name, cls in GRADIENTS.items()]
 
 
 def backends() -> Rows:
-    from bench.environment import gpus, version
-    from bench.registry import BACKENDS, backend_missing
+    from bench.measure.environment import gpus, version
+    from bench.plan.registry import BACKENDS, backend_missing
 
     devices = ["cpu", "cuda"] if gpus() else ["cpu"]
     rows = []
@@ -81,8 +81,8 @@ def backends() -> Rows:
 
 
 def suites() -> Rows:
-    from bench.suite import read
-    from bench.suite import suites as known
+    from bench.plan.suite import read
+    from bench.plan.suite import suites as known
 
     rows = [(name, str(len(read(name).problems)), read(name).description) for name in known()]
     return ("suite", "problems", "what it is for"), rows

@@ -34,6 +34,6 @@ def predict(
 
       gfy predict model --features new.csv --probabilities --out predictions.csv
     """
-    from bench.experiments.single import predict_with
+    from bench.experiments.train.single import predict_with
 
     predict_with(model, dataset, features, probabilities, data_dir, out, typer.echo)

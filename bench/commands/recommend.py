@@ -41,7 +41,7 @@ def recommend(
 
         gfy recommend --energy spen --k 50 --batch 32 --need argmax-gradient --dtype float32
     """
-    from reports.recommend import recommend as answer
+    from reports.answers.recommend import recommend as answer
 
     found = answer(
         energy, k, rank=rank, batch=batch, device=device, dtype=dtype, need=need.value, tol=tol,

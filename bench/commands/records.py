@@ -25,8 +25,8 @@ def export(
 
         gfy records export results/compare.sqlite --parquet rows.parquet
     """
-    from bench.records import RecordsError
-    from bench.storekeeping import export as write
+    from bench.store.maintenance import export as write
+    from bench.store.records import RecordsError
 
     wanted = [
         (given, suffix) for given, suffix in ((parquet, ".parquet"), (csv, ".csv")) if given is not None
@@ -49,7 +49,7 @@ def merge(
 
         gfy records merge laptop.sqlite server.sqlite --out all.sqlite
     """
-    from bench.storekeeping import merge as join
+    from bench.store.maintenance import merge as join
 
     done = join(out, sources)
     typer.echo(f"{out}: {done.added} rows added, {done.replaced} replaced by a better one, {done.kept} kept")
@@ -63,8 +63,8 @@ def verify(sources: Sources) -> None:
 
         gfy records verify results/compare.sqlite
     """
-    from bench.records import read
-    from bench.storekeeping import verify as check
+    from bench.store.maintenance import verify as check
+    from bench.store.records import read
 
     wrong = 0
     for source in sources:
@@ -92,7 +92,7 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
-    from bench.records import COLUMNS, RecordsError, read
+    from bench.store.records import COLUMNS, RecordsError, read
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]

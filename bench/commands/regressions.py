@@ -37,9 +37,9 @@ def regressions(
     import json
     from dataclasses import asdict
 
-    from bench.regressions.cells import choose
-    from bench.regressions.gate import Effort, compare_commits
-    from bench.regressions.show import table
+    from bench.gates.regressions.cells import choose
+    from bench.gates.regressions.gate import Effort, compare_commits
+    from bench.gates.regressions.show import table
 
     cells = choose(only or [])
     effort = Effort(launches=launches, rounds=rounds, seeds=seeds)

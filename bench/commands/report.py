@@ -43,12 +43,12 @@ def report(
     """
     formats = [f.value for f in format or [Format.html]]
     if compare is not None:
-        from reports.compare_page import build_comparison
+        from reports.pages.compare_page import build_comparison
 
         page = build_comparison(compare[0], compare[1], out, formats)
     else:
-        from reports.render import build_report
-        from reports.sources import default_results
+        from reports.data.sources import default_results
+        from reports.pages.render import build_report
 
         page = build_report(results or default_results(), out, formats, tol)
     typer.echo(f"Report: {page}")

@@ -57,7 +57,7 @@ def multilabel(
 
       gfy reproduce multilabel --out docs/results
     """
-    from bench.experiments.multilabel_command import Options, reproduce
+    from bench.experiments.multilabel.command import Options, reproduce
 
     reproduce(
         Options(

@@ -33,7 +33,7 @@ def print_summary(store: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench.records import load
+    from bench.store.records import load
 
     frame = load(store)
     frame = frame[frame.kind == "compare"]
@@ -58,7 +58,7 @@ def print_summary(store: Path) -> None:
 def write_report(store: Path, out: Path) -> None:
     """Build the report; if that fails the rows are still there, and the sentence says how to try again."""
     try:
-        from reports.render import build_report
+        from reports.pages.render import build_report
 
         page = build_report([store], out, ["html"])
     except Exception as error:

@@ -38,7 +38,7 @@ def calibration(
     """
     import json
 
-    from bench.experiments.calibration import run
+    from bench.experiments.theory.calibration import run
 
     rows = _study(out, lambda store, say: run(store, say, draws or (500 if quick else 20_000), seed, backend))
     broken = sum(json.loads(row["extra"])["violations"] for row in rows)
@@ -73,7 +73,7 @@ def difference_of_convex(
 
       gfy theory dc --seeds 5 --out docs/results
     """
-    from bench.experiments.convex_concave import run
+    from bench.experiments.theory.convex_concave import run
 
     sizes = (seeds or (1 if quick else 3), budget or (60 if quick else 600))
     rows = _study(out, lambda store, say: run(store, say, *sizes, data_dir=data_dir, dataset=dataset))
@@ -94,14 +94,14 @@ def structured(
 
       gfy theory structured --quick
     """
-    from bench.experiments.structured import run
+    from bench.experiments.theory.structured import run
 
     rows = _study(out, lambda store, say: run(store, say, seeds or (1 if quick else 3), quick, backend))
     typer.echo(f"{len(rows)} rows stored.")
 
 
 def _study(out: Path, run: Any) -> list[dict[str, Any]]:
-    from bench.records import Store
+    from bench.store.records import Store
 
     with Store(out / "theory.sqlite") as store:
         rows: list[dict[str, Any]] = run(store, typer.echo)

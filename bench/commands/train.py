@@ -46,9 +46,9 @@ def train(
 
       gfy train --dataset emotions --energy concave-spen --rate 1e-3 --epochs 50
     """
-    from bench.experiments.models import Model
-    from bench.experiments.single import Plan, run
-    from bench.experiments.training import Recipe, one_setting
+    from bench.experiments.common.models import Model
+    from bench.experiments.common.training import Recipe, one_setting
+    from bench.experiments.train.single import Plan, run
 
     def recipe(features: int, labels: int) -> Recipe:
         model = Model(energy, features, labels, rank, regularizer)

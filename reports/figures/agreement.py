@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import base
-from .modes import in_order, look
+from reports.figures import base
+from reports.figures.modes import in_order, look
 
 FLOOR = 1e-17
 

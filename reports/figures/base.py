@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .palette import Palette, dash
+from reports.figures.palette import Palette, dash
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

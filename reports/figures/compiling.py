@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import base
-from .palette import Palette
+from reports.figures import base
+from reports.figures.palette import Palette
 
 
 def costs(frame: pd.DataFrame) -> pd.DataFrame:

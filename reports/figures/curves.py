@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from . import base
-from .palette import Palette, dash
+from reports.figures import base
+from reports.figures.palette import Palette, dash
 
 MEASURES = {
     "gap-time": ("steady_s", "seconds (steady)", "Certified gap against time"),

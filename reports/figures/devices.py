@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..verdict import Verdict
-from . import base
-from .palette import Palette
+from reports.answers.verdict import Verdict
+from reports.figures import base
+from reports.figures.palette import Palette
 
 FILL = ("full", "none", "left", "top")
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ..choices import asked, best_rows, grid
-from ..experiments import Experiments
-from ..verdict import Verdict
-from . import (
+from reports.answers.choices import asked, best_rows, grid
+from reports.answers.verdict import Verdict
+from reports.figures import (
     agreement,
     base,
     compiling,
@@ -23,8 +22,9 @@ from . import (
     slopes,
     training,
 )
-from . import experiments as papers
-from .palette import Palette
+from reports.figures import experiments as papers
+from reports.figures.palette import Palette
+from reports.pages.experiments import Experiments
 
 
 def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol: float) -> list[base.Drawn]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import base
-from .palette import BLUE, COLOURS, MARKERS, RED
+from reports.figures import base
+from reports.figures.palette import BLUE, COLOURS, MARKERS, RED
 
 
 def draw_multilabel(data: pd.DataFrame) -> base.Drawn | None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..pareto import front
-from . import base
-from .curves import FLOOR, shown_problems, wrapped
-from .palette import Palette
+from reports.answers.pareto import front
+from reports.figures import base
+from reports.figures.curves import FLOOR, shown_problems, wrapped
+from reports.figures.palette import Palette
 
 POINTS = 400  # a panel; more cannot be told apart, and a page must stay light
 

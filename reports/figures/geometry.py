@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from . import base
-from .palette import BLUE, GREEN, RED, VIOLET
+from reports.figures import base
+from reports.figures.palette import BLUE, GREEN, RED, VIOLET
 
 GAMMA, A, B, U, TARGET = 1.0, -1.0, 1.0, 0.6, 1.2
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..choices import asked, best_rows
-from . import base
-from .palette import Palette, dash
+from reports.answers.choices import asked, best_rows
+from reports.figures import base
+from reports.figures.palette import Palette, dash
 
 
 def exponents(frame: pd.DataFrame, tol: float) -> pd.DataFrame:

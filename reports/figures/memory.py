@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from . import base
-from .modes import in_order, look
+from reports.figures import base
+from reports.figures.modes import in_order, look
 
 MEASURES = {
     "temp_bytes": "compiled temporaries",

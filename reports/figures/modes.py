@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .palette import BLUE, GREEN, GREY, RED
+from reports.figures.palette import BLUE, GREEN, GREY, RED
 
 ORDER = ("envelope", "implicit", "unrolled")
 LOOK = {"envelope": (BLUE, "o"), "implicit": (RED, "s"), "unrolled": (GREEN, "D"), "none": (GREY, "v")}

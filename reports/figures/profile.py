@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from ..choices import Grid
-from ..profiles import profiles
-from . import base
-from .palette import Palette, dash
+from reports.answers.choices import Grid
+from reports.answers.profiles import profiles
+from reports.figures import base
+from reports.figures.palette import Palette, dash
 
 LINES = 12
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from . import base, theory_biconjugate, theory_calibration, theory_dc, theory_structured
+from reports.figures import base, theory_biconjugate, theory_calibration, theory_dc, theory_structured
 
 
 def studied(frame: pd.DataFrame) -> list[base.Drawn]:

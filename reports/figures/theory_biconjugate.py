@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from . import base
-from .palette import BLUE, GREEN, RED, VIOLET
+from reports.figures import base
+from reports.figures.palette import BLUE, GREEN, RED, VIOLET
 
 P = np.linspace(-1.5, 1.5, 301)
 SLOPES = np.linspace(-9.0, 9.0, 721)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import base
-from .palette import COLOURS, MARKERS
+from reports.figures import base
+from reports.figures.palette import COLOURS, MARKERS
 
 LOWEST = 1e-7  # where the axes begin: an excess below is as good as none
 TOLD = ("sigma", "M", "factor", "tight_factor", "tight_ratio", "violations", "surrogate", "risk")

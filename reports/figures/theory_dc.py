@@ -6,8 +6,8 @@ import json
 
 import pandas as pd
 
-from . import base
-from .palette import COLOURS
+from reports.figures import base
+from reports.figures.palette import COLOURS
 
 
 def curves(frame: pd.DataFrame) -> pd.DataFrame:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import base
-from .palette import BLUE, COLOURS, MARKERS
+from reports.figures import base
+from reports.figures.palette import BLUE, COLOURS, MARKERS
 
 
 def solved(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from ..labels import parsed
-from . import base
-from .modes import in_order
-from .palette import Palette
+from reports.data.labels import parsed
+from reports.figures import base
+from reports.figures.modes import in_order
+from reports.figures.palette import Palette
 
 COLUMNS = ["problem", "energy", "solver", "gradient", "unit", "at", "score", "target", "id"]
 DASHES: dict[str, Any] = {

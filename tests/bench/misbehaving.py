@@ -8,8 +8,8 @@ import sys
 import time
 from typing import Any
 
-from bench.cells import Group
-from bench.worker import Channel, limit_memory
+from bench.plan.cells import Group
+from bench.run.worker import Channel, limit_memory
 
 
 def job(group: Group, channel: Channel) -> None:

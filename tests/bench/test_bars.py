@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import contest
-from bench.bars import __main__ as command
-from bench.bars.line import Bar, Line, Scale
-from bench.bars.trained import correlated_labels
-from bench.contest import Contender, certified_gap, interleave, median_ratio, to_accuracy
-from bench.records import load
-from bench.workloads import BUILDERS, make
+from bench.gates.bars import __main__ as command
+from bench.gates.bars.line import Bar, Line, Scale
+from bench.gates.bars.trained import correlated_labels
+from bench.measure import contest
+from bench.measure.contest import Contender, certified_gap, interleave, median_ratio, to_accuracy
+from bench.problems.workloads import BUILDERS, make
+from bench.store.records import load
 
 
 class Clock:

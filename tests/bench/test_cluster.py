@@ -16,11 +16,11 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from bench import cluster
-from bench.cells import Cell, Group, Settings
-from bench.cluster import ClusterRun, remaining_on_cluster
-from bench.matrix import Plan
-from bench.records import RecordsError, Store, load
+from bench.plan.cells import Cell, Group, Settings
+from bench.plan.matrix import Plan
+from bench.run import cluster
+from bench.run.cluster import ClusterRun, remaining_on_cluster
+from bench.store.records import RecordsError, Store, load
 
 HERE = Path(__file__).parent
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}

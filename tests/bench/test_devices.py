@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bench.asv_suites import base, bench_gradients, bench_solve, bench_training
-from bench.bars.contenders import solver_contender
-from bench.bars.line import Scale
-from bench.workloads import make
+from bench.gates.asv_suites import base, bench_gradients, bench_solve, bench_training
+from bench.gates.bars.contenders import solver_contender
+from bench.gates.bars.line import Scale
+from bench.problems.workloads import make
 
 SOLVING = ("PairwiseGini", "PairwiseShannon", "DenseGini", "SimplexGini", "ConcaveSpen", "Memory", "Compile")
 SUITES = [
@@ -115,8 +115,8 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
 import gfy, solvers
-from bench.bars.differentiate import gradient_call
-from bench.workloads import make
+from bench.gates.bars.differentiate import gradient_call
+from bench.problems.workloads import make
 
 first, second = jax.devices()[:2]
 work = make("pairwise-gini", 7, 5, 2)

@@ -27,7 +27,7 @@ from bench.experiments.imitation.settings import GRIDS, Grid
 from bench.experiments.imitation.simulation import make_environment
 from bench.experiments.imitation.tasks import find_task
 from bench.experiments.imitation.training import Run, Trained
-from bench.records import Store, read
+from bench.store.records import Store, read
 from gfy.errors import GfyValueError
 
 HAS_DATA = pytest.mark.skipif("GFY_DATA" not in os.environ, reason="GFY_DATA does not name the datasets")

@@ -24,7 +24,7 @@ from bench.experiments.imitation.rows import Cell
 from bench.experiments.imitation.settings import GRIDS, PAPER, find_grid
 from bench.experiments.imitation.summary import page
 from bench.experiments.imitation.tasks import TASKS
-from bench.records import Store
+from bench.store.records import Store
 from gfy.errors import GfyValueError
 
 
@@ -177,7 +177,7 @@ def test_the_published_table_is_what_its_rows_say(tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "docs" / "results"
     if not (folder / "imitation.sqlite").exists():
         pytest.skip("docs/results/imitation.sqlite is not there")
-    from bench.records import read
+    from bench.store.records import read
 
     frame = seeds_frame(read(folder / "imitation.sqlite"))
     write_csv(frame, tmp_path / "again.csv")

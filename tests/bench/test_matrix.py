@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import registry
-from bench.matrix import plan, reasons
-from bench.names import resolve
-from bench.suite import expand, from_dict, read, suites
+from bench.plan import registry
+from bench.plan.matrix import plan, reasons
+from bench.plan.names import resolve
+from bench.plan.suite import expand, from_dict, read, suites
 from gfy.errors import GfyValueError
 
 TOYS = str(Path(__file__).parent / "toy_solvers.py")

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench import environment
-from bench.matrix import plan
-from bench.records import Store
-from bench.runner import Run
-from bench.session import remaining
-from bench.suite import Suite, from_dict
+from bench.measure import environment
+from bench.plan.matrix import plan
+from bench.plan.remaining import remaining
+from bench.plan.suite import Suite, from_dict
+from bench.run.executor import Run
+from bench.store.records import Store
 
 TOYS = str(Path(__file__).parent / "toy_solvers.py")
 

@@ -17,10 +17,10 @@ for package in ("jax", "optax", "sklearn"):
 from bench.commands.predict import predict  # noqa: E402
 from bench.commands.reproduce import app as reproduce  # noqa: E402
 from bench.commands.train import train  # noqa: E402
-from bench.experiments.multilabel_cells import FULL, QUICK, Cell, paper_accuracy, plan  # noqa: E402
-from bench.experiments.multilabel_run import fill, missing  # noqa: E402
-from bench.experiments.multilabel_table import COLUMNS, html_page, latex, lines, markdown, note, write_csv  # noqa: E402
-from bench.records import Store  # noqa: E402
+from bench.experiments.multilabel.cells import FULL, QUICK, Cell, paper_accuracy, plan  # noqa: E402
+from bench.experiments.multilabel.run import fill, missing  # noqa: E402
+from bench.experiments.multilabel.table import COLUMNS, html_page, latex, lines, markdown, note, write_csv  # noqa: E402
+from bench.store.records import Store  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
 
 
@@ -123,7 +123,7 @@ def test_cells_go_to_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     cells = plan(("yeast",), ("gradients",))
     monkeypatch.setattr(
-        "bench.experiments.multilabel_run.measure",
+        "bench.experiments.multilabel.run.measure",
         lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 79.5),
     )
     cluster = distributed.LocalCluster(
@@ -148,7 +148,7 @@ def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     cells = plan(("yeast", "scene"), ("gradients",))
     with Store(tmp_path / "rows.sqlite") as store:
         monkeypatch.setattr(
-            "bench.experiments.multilabel_run.measure",
+            "bench.experiments.multilabel.run.measure",
             lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 80.4),
         )
         assert fill(cells[:3], store) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.experiments.metrics import metrics, paired_bootstrap, precision_at, right_decisions
+from bench.experiments.common.metrics import metrics, paired_bootstrap, precision_at, right_decisions
 from gfy.errors import GfyValueError
 
 

@@ -14,11 +14,12 @@ for package in ("jax", "optax", "sklearn"):
 
 from bench.datasets.splits import Dataset  # noqa: E402
 from bench.datasets.synthetic import correlated  # noqa: E402
-from bench.experiments import multilabel_recipe, multilabel_studies  # noqa: E402
-from bench.experiments.multilabel_cells import Cell, Effort  # noqa: E402
-from bench.experiments.multilabel_recipe import TRIALS, Trial, settle  # noqa: E402
-from bench.experiments.training import one_setting  # noqa: E402
-from bench.records import Store  # noqa: E402
+from bench.experiments.common.training import one_setting  # noqa: E402
+from bench.experiments.multilabel import recipe as multilabel_recipe  # noqa: E402
+from bench.experiments.multilabel import studies as multilabel_studies  # noqa: E402
+from bench.experiments.multilabel.cells import Cell, Effort  # noqa: E402
+from bench.experiments.multilabel.recipe import TRIALS, Trial, settle  # noqa: E402
+from bench.store.records import Store  # noqa: E402
 
 EFFORT = Effort(epochs=2, penalties=1, rates=2, seeds=(0, 1))
 

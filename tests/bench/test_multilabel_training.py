@@ -14,12 +14,12 @@ for package in ("optax", "sklearn"):
 
 from bench.datasets.splits import Dataset, Scaler, development_split, normalised  # noqa: E402
 from bench.datasets.synthetic import correlated  # noqa: E402
-from bench.experiments.models import ENERGIES, Model  # noqa: E402
-from bench.experiments.multilabel_cells import STEADY, Cell, Effort  # noqa: E402
-from bench.experiments.multilabel_protocol import run_cell  # noqa: E402
-from bench.experiments.objectives import NearlyLinear  # noqa: E402
-from bench.experiments.saved import Saved, predict, read, save  # noqa: E402
-from bench.experiments.training import Recipe, Settings, Trainer, batches, grid, one_setting  # noqa: E402
+from bench.experiments.common.models import ENERGIES, Model  # noqa: E402
+from bench.experiments.common.objectives import NearlyLinear  # noqa: E402
+from bench.experiments.common.training import Recipe, Settings, Trainer, batches, grid, one_setting  # noqa: E402
+from bench.experiments.multilabel.cells import STEADY, Cell, Effort  # noqa: E402
+from bench.experiments.multilabel.protocol import run_cell  # noqa: E402
+from bench.experiments.train.saved import Saved, predict, read, save  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
 
 
@@ -176,7 +176,7 @@ def test_bad_choices_get_a_sentence() -> None:
 
 
 def test_a_cell_is_filled_by_the_protocol(monkeypatch: pytest.MonkeyPatch, dataset: Dataset) -> None:
-    monkeypatch.setattr("bench.experiments.multilabel_protocol.load", lambda name, folder: dataset)
+    monkeypatch.setattr("bench.experiments.multilabel.protocol.load", lambda name, folder: dataset)
     effort = Effort(epochs=5, penalties=2, rates=2, seeds=(0, 1))
     row = run_cell(Cell("synthetic", "pairwise", effort=effort))
     assert row["status"] == "ok"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import Store, load
+from bench.store.records import Store, load
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ def as_reader(script: str, *args: str) -> subprocess.CompletedProcess[str]:
 def test_rows_are_read_and_none_is_written(kept: Path) -> None:
     script = """
 import pandas, sqlite3
-from bench.records import RecordsError, Store, load
+from bench.store.records import RecordsError, Store, load
 load(sys.argv[1] + "/compare.sqlite")  # wakes what reading needs
 become(sys.argv[1])
 assert len(load(sys.argv[1] + "/compare.sqlite")) == 1
@@ -98,8 +98,8 @@ def run(*args):
 verbs = (measure, report, beside)
 for args in ([*verb, spare, *how] for verb, how in zip(verbs, (["--dry-run"], [], []))):
     assert not run(*args), args  # the commands are sound, and now have all they import
-import bench.commands.progress, bench.environment, bench.runner, bench.session
-bench.environment.row_facts()
+import bench.run.progress, bench.measure.environment, bench.run.executor, bench.plan.remaining
+bench.measure.environment.row_facts()
 become(folder)
 print([run(*verb, os.path.join(folder, below)) for verb in verbs for below in ("", "below")])
 """

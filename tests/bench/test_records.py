@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import records
-from bench.records import COLUMNS, RecordsError, Store, key_of, load
+from bench.store import records
+from bench.store.records import COLUMNS, RecordsError, Store, key_of, load
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -161,7 +161,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 def test_a_full_disk_gives_a_sentence_and_leaves_a_readable_store(tmp_path: Path) -> None:
     script = f"""
 import resource
-from bench.records import RecordsError, Store
+from bench.store.records import RecordsError, Store
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 store, written = Store({str(tmp_path / "r.sqlite")!r}), 0
 try:
@@ -179,7 +179,7 @@ except RecordsError as error:
 
 def test_records_needs_neither_framework() -> None:
     script = (
-        "import sys, bench.records, bench; print([m for m in ('jax', 'torch', 'pandas') if m in sys.modules])"
+        "import sys, bench.store.records, bench; print([m for m in ('jax', 'torch', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

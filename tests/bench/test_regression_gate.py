@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.regressions.cells import CELLS, Cell, choose
-from bench.regressions.checkout import side_by_side
-from bench.regressions.gate import Effort, compare_commits
-from bench.regressions.show import table
+from bench.gates.regressions.cells import CELLS, Cell, choose
+from bench.gates.regressions.checkout import side_by_side
+from bench.gates.regressions.gate import Effort, compare_commits
+from bench.gates.regressions.show import table
 from gfy.errors import GfyValueError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(place, "add", "-A")
     git(place, "commit", "--quiet", "-m", "start")
     git(place, "tag", "start")
-    solver = place / "solvers" / "projected_gradient.py"
+    solver = place / "solvers" / "methods" / "projected_gradient.py"
     plain = solver.read_text()
     for tag, text in (("unchanged", "\n# a comment\n"), ("slowed", SLOWED), ("rough", ROUGH)):
         solver.write_text(plain + text)
@@ -113,7 +113,7 @@ def test_a_commit_without_the_solver_is_not_comparable(repo: Path) -> None:
 def test_checkouts_are_gone_afterwards(repo: Path) -> None:
     with side_by_side(repo, "start", ".") as (old, here):
         assert here == repo
-        assert "_slow" not in (old / "solvers" / "projected_gradient.py").read_text()
+        assert "_slow" not in (old / "solvers" / "methods" / "projected_gradient.py").read_text()
     assert not old.exists()
     assert len(git(repo, "worktree", "list").splitlines()) == 1
 

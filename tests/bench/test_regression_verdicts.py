@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.regressions.verdict import interval, judge
+from bench.gates.regressions.verdict import interval, judge
 
 
 def paired(rng: np.random.Generator, ratio: float, launches: int = 3, rounds: int = 12) -> tuple[list, list]:

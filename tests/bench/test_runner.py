@@ -12,10 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cells import Cell, Group, Settings
-from bench.isolation import Worker
-from bench.records import Store, load
-from bench.runner import Run
+from bench.plan.cells import Cell, Group, Settings
+from bench.run.executor import Run
+from bench.run.isolation import Worker
+from bench.store.records import Store, load
 
 FACTS = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
 
@@ -166,7 +166,7 @@ def test_the_summary_says_how_often_rows_were_timed_under_load(tmp_path: Path) -
 
 
 def test_a_worker_dies_with_its_watcher() -> None:
-    code = "import time; from bench.isolation import Worker; print(Worker().pid, flush=True); time.sleep(60)"
+    code = "import time; from bench.run.isolation import Worker; print(Worker().pid, flush=True); time.sleep(60)"
     watcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert watcher.stdout is not None
     pid = int(watcher.stdout.readline())

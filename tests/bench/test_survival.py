@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import load
-from bench.storekeeping import verify
+from bench.store.maintenance import verify
+from bench.store.records import load
 
 HERE = Path(__file__).parent
 CELLS = 30
 # A run of fake cells (0.05 s each) in five groups, done like the real ones: worker processes, store, resume.
 RUN = """
 import signal, sys, time
-from bench.cells import Cell, Group, Settings
-from bench.matrix import Plan
-from bench.records import RecordsError, Store
-from bench.runner import Run
-from bench.session import remaining
+from bench.plan.cells import Cell, Group, Settings
+from bench.plan.matrix import Plan
+from bench.store.records import RecordsError, Store
+from bench.run.executor import Run
+from bench.plan.remaining import remaining
 facts = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
 def cell(n):
     columns = {"kind": "compare", "problem": "p", "solver": f"quick {n}", "versions": {"python": "3"}}
@@ -130,16 +130,16 @@ def test_a_full_disk_stops_with_a_sentence_and_the_run_goes_on_later(tmp_path: P
 def test_a_clock_that_goes_backwards_harms_nothing(tmp_path: Path) -> None:
     store = tmp_path / "r.sqlite"
     backwards = RUN.replace(
-        "from bench.cells",
+        "from bench.plan.cells",
         "import itertools, datetime as _d\n"
         "_falling = itertools.count(2_000_000_000, -3600)\n"
         "time.time = lambda: float(next(_falling))\n"
-        "import bench.records as _r\n"
+        "import bench.store.records as _r\n"
         "class _Back(_d.datetime):\n"
         "    @classmethod\n"
         "    def now(cls, tz=None): return _d.datetime.fromtimestamp(time.time(), tz)\n"
         "_r.datetime = _Back\n"
-        "from bench.cells",
+        "from bench.plan.cells",
         1,
     )
     run = start(store, code=backwards)

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import gfy
-from bench.experiments import calibration, convex_concave, structured
-from bench.experiments.theory_rows import measured, theory_row
-from bench.records import Store
+from bench.experiments.theory import calibration, convex_concave, structured
+from bench.experiments.theory.rows import measured, theory_row
+from bench.store.records import Store
 
 pytest.importorskip("jax", reason="jax is not installed")
 pytest.importorskip("torch", reason="torch is not installed")

@@ -40,7 +40,7 @@ def frame(synthetic: ModuleType) -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def rows(frame: pd.DataFrame):
     """The same rows, tidy."""
-    from reports.load import tidy
+    from reports.data.load import tidy
 
     return tidy(frame)
 
@@ -55,7 +55,7 @@ def store(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture(scope="session")
 def gathered(store: Path, folder: Path):
     """Everything a report of the store says, with experiment tables lying beside the store."""
-    from reports.content import gather
+    from reports.pages.content import gather
 
     (store.parent / "multilabel.csv").write_text(
         "table,dataset,energy,loss,gradient,accuracy,sd,paper,seconds\n"
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def built(gathered, folder: Path) -> Path:
     """The folder of that report in all text formats."""
-    from reports.render import FORMATS, write_formats
+    from reports.pages.render import FORMATS, write_formats
 
     write_formats(gathered, folder, ["html", "md", "latex"], FORMATS)
     return folder

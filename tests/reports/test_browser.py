@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.render import build_report
+from reports.pages.render import build_report
 
 pytestmark = pytest.mark.browser
 BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
@@ -175,7 +175,7 @@ def test_a_crafted_verdict_and_a_hostile_name(browser: Any, synthetic: Any, tmp_
 
 
 def test_chromium_prints_the_pdf(browser: Any, gathered: Any, built: Path, tmp_path: Path):
-    from reports.pdf import write_pdf
+    from reports.pages.pdf import write_pdf
 
     assert write_pdf(gathered, built / "report.html", tmp_path / "report.pdf").startswith("Chromium")
     content = (tmp_path / "report.pdf").read_bytes()

@@ -8,9 +8,9 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from bench.records import RecordsError
-from reports.compare import change_table, compare
-from reports.compare_page import build_comparison
+from bench.store.records import RecordsError
+from reports.answers.compare import change_table, compare
+from reports.pages.compare_page import build_comparison
 
 TIMES = ["steady_s", "steady_median_s", "steady_spread_s", "backward_s", "backward_median_s"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from reports.answers.verdict import verdicts
+from reports.data.load import tidy
 from reports.figures import agreement, base, compiling, devices, draw_all, geometry, growth, slopes, training
 from reports.figures.palette import KNOWN, Palette
-from reports.load import tidy
-from reports.verdict import verdicts
 
 NAMES = {
     "gap-time", "gap-steps", "growth", "profile-solve", "profile-loss-gradient", "pareto",

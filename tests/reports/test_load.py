@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.records import RecordsError
-from reports.load import load, tidy
+from bench.store.records import RecordsError
+from reports.data.load import load, tidy
 
 
 def test_a_missing_identity_column_is_named(synthetic):
@@ -122,7 +122,7 @@ def test_ids_grow_until_they_differ(synthetic):
 
 
 def test_the_pass_with_a_gradient_has_its_own_spread_and_setup(synthetic):
-    from reports.choices import asked
+    from reports.answers.choices import asked
 
     told = {"backward_spread_s": 0.2, "backward_trace_s": 1.0, "backward_compile_s": 4.0, "other": [1]}
     base = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.content import NEEDS
-from reports.load import load
-from reports.tables import failures, rankings
+from reports.answers.tables import failures, rankings
+from reports.data.load import load
+from reports.pages.content import NEEDS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.records import RecordsError
-from reports.recommend import distances, recommend
-from reports.snippet import gradient_call, solver_call
-from reports.sources import default_results
+from bench.store.records import RecordsError
+from reports.answers.recommend import distances, recommend
+from reports.answers.snippet import gradient_call, solver_call
+from reports.data.sources import default_results
 
 
 def test_the_measured_problem_itself(store: Path):
@@ -95,6 +95,6 @@ def test_default_results_are_the_newest_run(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "compare.sqlite").touch()
     assert default_results(tmp_path) == [tmp_path / "results" / "compare.sqlite"]
-    monkeypatch.setattr("reports.sources.published_results", lambda: None)
+    monkeypatch.setattr("reports.data.sources.published_results", lambda: None)
     with pytest.raises(RecordsError, match="gfy compare"):
         default_results(tmp_path / "nowhere")

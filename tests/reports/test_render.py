@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.records import RecordsError, Store
-from reports.content import Report
-from reports.links import SET_LIMIT, Links
-from reports.payload import embedded, payload
-from reports.render import build_report, page
+from bench.store.records import RecordsError, Store
+from reports.data.links import SET_LIMIT, Links
+from reports.data.payload import embedded, payload
+from reports.pages.content import Report
+from reports.pages.render import build_report, page
 
 EVIL = "<script>alert(1)</script>"
 
@@ -235,8 +235,8 @@ def test_a_large_page_holds_the_linked_rows_and_a_sample(rows):
 
 
 def test_limits_seen_in_the_rows_are_said(synthetic):
-    from reports.load import tidy
-    from reports.settings import limitations
+    from reports.data.load import tidy
+    from reports.data.settings import limitations
 
     rows = [synthetic.row(gradient="envelope", tol=t) for t in (1e-3, 1e-8)]
     rows += [
@@ -254,7 +254,7 @@ def test_limits_seen_in_the_rows_are_said(synthetic):
 
 
 def test_payload_cannot_end_its_element(synthetic):
-    from reports.load import tidy
+    from reports.data.load import tidy
 
     frame = tidy(pd.DataFrame([synthetic.row(reason="</script><b>")])).frame
     text = payload(frame, Links())
@@ -263,7 +263,7 @@ def test_payload_cannot_end_its_element(synthetic):
 
 
 def test_pdf_without_a_browser(gathered: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from reports import pdf
+    from reports.pages import pdf
 
     monkeypatch.setattr(pdf.shutil, "which", lambda _: None)
     assert pdf.write_pdf(gathered, tmp_path / "report.html", tmp_path / "report.pdf") == "matplotlib"

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.choices import Choice, Grid, asked, best_rows
-from reports.load import tidy
-from reports.markup import escape_latex, escape_markdown, latex, markdown
-from reports.numbers import seconds, size, small
-from reports.pareto import front
-from reports.profiles import area, profiles
-from reports.tables import Cell, Table, failures, rank_intervals, ranking, rankings, ranks
+from reports.answers.choices import Choice, Grid, asked, best_rows
+from reports.answers.pareto import front
+from reports.answers.profiles import area, profiles
+from reports.answers.tables import Cell, Table, failures, rank_intervals, ranking, rankings, ranks
+from reports.data.load import tidy
+from reports.data.numbers import seconds, size, small
+from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
 
 
 def table(times: list[list[float]]) -> Grid:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.choices import CHARGE, SHIFT, asked, best_rows, grid, shifted_geometric_mean
-from reports.load import tidy
-from reports.standings import standings
-from reports.verdict import Verdict, verdicts
+from reports.answers.choices import CHARGE, SHIFT, asked, best_rows, grid, shifted_geometric_mean
+from reports.answers.standings import standings
+from reports.answers.verdict import Verdict, verdicts
+from reports.data.load import tidy
 
 
 def timed(synthetic, seconds: float, **given):

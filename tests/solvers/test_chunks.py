@@ -7,7 +7,7 @@ import pytest
 
 import gfy
 import solvers
-from bench.workloads import make
+from bench.problems.workloads import make
 from gfy.numerics import chunking
 from solvers import chunks
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.environment import cores
 from bench.experiments.imitation.models import MODELS
 from bench.experiments.imitation.settings import (
     PAPER,
@@ -21,6 +20,7 @@ from bench.experiments.imitation.settings import (
     find_grid,
 )
 from bench.experiments.imitation.tasks import Task, find_tasks
+from bench.measure.environment import cores
 from gfy.errors import GfyValueError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bench.experiments.imitation.experiment import Experiment
     from bench.experiments.imitation.rows import Cell
-    from bench.records import Store
+    from bench.store.records import Store
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def reproduce(options: Options) -> None:
     """Run the experiment; interrupted, the same command goes on where it stopped."""
     from rich.console import Console
 
-    from bench.records import Store
+    from bench.store.records import Store
 
     console = Console()
     say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
@@ -156,7 +156,7 @@ def _cell(options: Options, experiment: Experiment, part: Part) -> Cell:
 
 
 def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -> None:
-    from bench.experiments.side_by_side import side_by_side
+    from bench.experiments.common.side_by_side import side_by_side
 
     calls = [(options, part) for part in parts]
     for done, (_, lines) in enumerate(side_by_side(_alone, calls, options.jobs), start=1):
@@ -168,7 +168,7 @@ def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -
 
 def _alone(options: Options, part: Part) -> list[str]:
     """One part in a process of its own: its rows are in the store when it returns what there is to say."""
-    from bench.records import Store
+    from bench.store.records import Store
 
     lines: list[str] = []
     with Store(options.out / "imitation.sqlite") as store:

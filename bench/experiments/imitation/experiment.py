@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.environment import LoadMeter
 from bench.experiments.imitation import rows
 from bench.experiments.imitation.demonstrations import Demonstrations, load_demonstrations
 from bench.experiments.imitation.evaluation import compiled, evaluate, random_policy, trained_policy
@@ -26,7 +25,8 @@ from bench.experiments.imitation.rows import Cell
 from bench.experiments.imitation.settings import SEARCH_SEEDS, SEARCH_TRAJECTORIES, Grid, Setting
 from bench.experiments.imitation.tasks import Task
 from bench.experiments.imitation.training import Run, Trained, train
-from bench.records import Store
+from bench.measure.environment import LoadMeter
+from bench.store.records import Store
 from gfy.errors import GfyValueError
 
 RANDOM_EPISODES = 100

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.environment import LOAD_LIMIT, row_facts, version
 from bench.experiments.imitation.demonstrations import Demonstrations
 from bench.experiments.imitation.settings import Setting
 from bench.experiments.imitation.tasks import Task
-from bench.records import canonical
+from bench.measure.environment import LOAD_LIMIT, row_facts, version
+from bench.store.records import canonical
 
 LIBRARIES = ("numpy", "jax", "jaxlib", "optax", "gymnasium", "mujoco")
 

@@ -1,5 +1,0 @@
-"""The bars: what the solvers and gradient modes must reach against their peers, as benchmarks.
-
-`python -m bench.bars` (or `nox -s bars`) runs them, prints measured value and bar side by side, and exits 1
-where one falls short. Competitors are interleaved in one process and compared at equal certified accuracy.
-"""

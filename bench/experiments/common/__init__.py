@@ -1,0 +1,1 @@
+"""What several experiments share: networks, losses by name, training, metrics."""

@@ -1,0 +1,248 @@
+"""Beyond the paper: is a difference more than luck, how exact must the inner solve be, which solver trains fastest?
+
+    significance  paired bootstrap over test examples: each line of a table against the pairwise model
+    tolerance     test accuracy when the inner solve is stopped early
+    time          processor seconds until a held-out accuracy is reached, by gradient mode and by inner solver
+    gain          held-out accuracy of the pairwise model for three sizes of the interaction's first draw
+    recipe        held-out accuracy of each choice the paper leaves open (see `multilabel_recipe`)
+
+tolerance and time train the pairwise model at the setting its full table cell chose, so that cell must be stored.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.datasets.load import load
+from bench.datasets.splits import development_split, normalised
+from bench.experiments.common.metrics import paired_bootstrap
+from bench.experiments.common.models import Model
+from bench.experiments.common.training import Recipe, Settings, Trainer, one_setting
+from bench.experiments.multilabel import recipe as multilabel_recipe
+from bench.experiments.multilabel.cells import DATASETS, TABLES, Cell, Effort, plan
+from bench.store.records import Store
+from gfy.errors import GfyValueError
+
+STUDIES = ("significance", "tolerance", "time", "gain", "recipe")
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+MODES = ("envelope", "implicit", "implicit-dense", "unrolled")
+SOLVERS = (
+    "DualNewton",
+    "CoordinateAscent",
+    "ProjectedGradient",
+    "ProjectedNewton",
+    "JaxoptProjectedGradient",
+)
+Say = Callable[[str], None]
+
+
+def run_studies(
+    studies: tuple[str, ...], datasets: tuple[str, ...], effort: Effort, store: Store, data_dir: Path | None,
+    out: Path, say: Say,
+) -> None:  # fmt: skip
+    """Run the studies named, store their rows, write one CSV file each."""
+    for name in studies:
+        if name not in STUDIES:
+            raise GfyValueError(f"study '{name}' is not known; there are {', '.join(STUDIES)}")
+    for name in studies:
+        if name == "significance":
+            found = significance(store, datasets or DATASETS, effort)
+        elif name == "recipe":
+            found = multilabel_recipe.settle(
+                store, datasets or multilabel_recipe.DATASETS, effort, data_dir, say
+            )
+        else:
+            study = {"tolerance": tolerance, "time": time_to_score, "gain": gain}[name]
+            found = []
+            for dataset in datasets or ("yeast",):
+                found += study(store, dataset, effort, data_dir, say)
+        path = out / f"multilabel-{name}.csv"
+        write(path, found)
+        say(f"wrote {path}")
+
+
+def write(path: Path, found: list[dict[str, Any]]) -> None:
+    """A CSV file of the dictionaries, which have one set of keys."""
+    import pandas as pd
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(found).to_csv(path, index=False, lineterminator="\n")
+
+
+def significance(store: Store, datasets: tuple[str, ...], effort: Effort) -> list[dict[str, Any]]:
+    """Pairwise, GFY loss, envelope against every other cell of its dataset, example by example."""
+    found = []
+    for dataset in datasets:
+        right = {}
+        for cell in plan((dataset,), TABLES, effort):
+            row = store.get(cell.key)
+            if row is not None and row["status"] == "ok":
+                decisions = np.array(json.loads(row["extra"])["right_decisions"], dtype=float)
+                right[cell] = 100 * decisions / (int(row["k"]) * len(cell.effort.seeds))
+        ours = next(
+            (c for c in right if (c.energy, c.loss, c.gradient) == ("pairwise", "gfy", "envelope")), None
+        )
+        if ours is None:
+            continue
+        for cell, scores in right.items():
+            if cell is not ours:
+                test = paired_bootstrap(right[ours], scores)
+                other = {"energy": cell.energy, "loss": cell.loss, "gradient": cell.gradient}
+                found.append({"dataset": dataset, **other, **{k: round(v, 5) for k, v in test.items()}})
+    return found
+
+
+def chosen_setting(store: Store, dataset: str, effort: Effort) -> tuple[Cell, Settings]:
+    """The pairwise cell of a dataset and the setting it chose."""
+    cell = next(c for c in plan((dataset,), ("gradients",), effort) if c.gradient == "envelope")
+    row = store.get(cell.key)
+    if row is None or row["status"] != "ok":
+        raise GfyValueError(
+            f"the study needs the stored cell '{cell.name}': "
+            f"run `gfy reproduce multilabel --dataset {dataset} --table gradients` first"
+        )
+    chosen = json.loads(row["extra"])["chosen"]
+    return cell, one_setting(chosen["penalty"], chosen["rate"], chosen["gain"])
+
+
+def tolerance(
+    store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say
+) -> list[dict[str, Any]]:
+    """Projected gradients stopped at a tolerance, or after a few steps; predictions are always exact."""
+    cell, setting = chosen_setting(store, dataset, effort)
+    data = load(dataset, data_dir)
+    train, test = normalised(data.train, data.test)
+    exact = cell.recipe(data.features, data.labels)
+    stops = [(tol, 200) for tol in TOLERANCES] + [(0.0, steps) for steps in (1, 2, 5)]
+    found = []
+    for tol, steps in stops:
+        recipe = replace(
+            exact, solver="ProjectedGradient(step_rule='backtracking')", tol=tol, max_steps=steps
+        )
+        trainer = Trainer(recipe, setting, effort.seeds)
+        begun = time.process_time()
+        (_, carry), *_ = trainer.run(train.X, train.Y, block=recipe.epochs)
+        seconds = time.process_time() - begun
+        accuracy = 100 * Trainer(exact, setting, effort.seeds).accuracy(carry.params, test.X, test.Y)[:, 0]
+        line = {
+            "dataset": dataset,
+            "tol": tol,
+            "max_steps": steps,
+            "accuracy": round(float(accuracy.mean()), 3),
+        }
+        found.append({**line, "sd": round(float(accuracy.std(ddof=1)), 3) if len(accuracy) > 1 else 0.0,
+                      "seconds": round(seconds, 2)})  # fmt: skip
+        _put(store, cell, recipe, "tolerance", f"{tol}/{steps}", found[-1], float(accuracy.mean()))
+        say(f"{dataset}: inner tolerance {tol:g}, at most {steps} steps: {accuracy.mean():.2f} %")
+    return found
+
+
+def time_to_score(
+    store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say
+) -> list[dict[str, Any]]:
+    """Seconds of one network's training, compilation apart, until 99.5 % of the exact model's held-out accuracy."""
+    import gfy
+
+    cell, setting = chosen_setting(store, dataset, effort)
+    data = load(dataset, data_dir)
+    fitted, held_out = normalised(*development_split(data))
+    base = cell.recipe(data.features, data.labels)
+    dense = {"gradient_mode": gfy.Implicit(linear_solve="dense")}
+    unrolled = {"gradient_mode": gfy.Unrolled(steps=50)}
+    steps = "ProjectedGradient(step_rule='backtracking')"
+    runs = {
+        ("DualNewton", "envelope"): replace(base, gradient="envelope"),
+        ("DualNewton", "implicit"): replace(base, gradient="implicit"),
+        ("DualNewton", "implicit-dense"): replace(base, gradient="implicit", options=dense),
+        ("ProjectedGradient", "unrolled"): replace(base, gradient="unrolled", solver=steps, options=unrolled),
+    }
+    for solver in SOLVERS[1:]:
+        runs[(solver, "envelope")] = replace(base, solver=solver, max_steps=500)
+    block = max(1, effort.epochs // 20)
+    found, target = [], None
+    for (solver, mode), recipe in runs.items():
+        course = _course(recipe, setting, fitted, held_out, block)
+        if target is None:
+            target = 0.995 * course[-1][1]
+        reached = next((seconds for seconds, score in course if score >= target), None)
+        line = {
+            "dataset": dataset, "solver": solver, "gradient": mode, "target": round(100 * target, 3),
+            "seconds_to_target": None if reached is None else round(reached, 3),
+            "seconds": round(course[-1][0], 3), "held_out_accuracy": round(100 * course[-1][1], 3),
+        }  # fmt: skip
+        found.append(line)
+        curve = {"seconds": [round(x, 4) for x, _ in course], "score": [round(100 * y, 3) for _, y in course]}
+        _put(store, cell, recipe, "time", f"{solver}/{mode}", {**line, "curve": curve}, reached)
+        say(f"{dataset}: {solver}, {mode}: {line['seconds']} s, held out {line['held_out_accuracy']:.2f} %")
+    return found
+
+
+def _course(
+    recipe: Recipe, setting: Settings, fitted: Any, held_out: Any, block: int
+) -> list[tuple[float, float]]:
+    """(processor seconds so far, held-out accuracy) after every block; the program is compiled beforehand."""
+    trainer = Trainer(recipe, setting, (0,))
+    warm = Trainer(replace(recipe, epochs=block), setting, (0,))
+    warm._block = trainer._block  # the same compiled program, run once on a state that is thrown away
+    list(warm.run(fitted.X, fitted.Y, block=block))
+    course, spent = [], 0.0
+    begun = time.process_time()
+    for _, carry in trainer.run(fitted.X, fitted.Y, block=block):
+        spent += time.process_time() - begun
+        course.append((spent, float(trainer.accuracy(carry.params, held_out.X, held_out.Y)[0, 0])))
+        begun = time.process_time()
+    return course
+
+
+def gain(store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say) -> list[dict[str, Any]]:
+    """The pairwise model's whole grid for three sizes of the interaction's first draw."""
+    data = load(dataset, data_dir)
+    fitted, held_out = normalised(*development_split(data))
+    cell = Cell(dataset, "pairwise", effort=effort)
+    recipe = replace(
+        cell.recipe(data.features, data.labels), model=Model("pairwise", data.features, data.labels)
+    )
+    found = []
+    for size in (0.3, 1.0, 3.0):
+        settings = effort.settings(size)
+        trainer = Trainer(recipe, settings, effort.seeds)
+        (_, carry), *_ = trainer.run(fitted.X, fitted.Y, block=effort.epochs)
+        score = 100 * trainer.accuracy(carry.params, held_out.X, held_out.Y).mean(axis=0)
+        best = int(score.argmax())
+        line = {
+            "dataset": dataset,
+            **settings.as_dict(best),
+            "held_out_accuracy": round(float(score[best]), 3),
+        }
+        found.append(line)
+        _put(store, cell, recipe, "gain", str(size), line, float(score[best]))
+        say(f"{dataset}: gain {size:g}: held-out accuracy {score[best]:.2f} %")
+    return found
+
+
+def _put(
+    store: Store,
+    cell: Cell,
+    recipe: Recipe,
+    study: str,
+    variant: str,
+    line: dict[str, Any],
+    score: float | None,
+) -> None:
+    from bench.measure.environment import row_facts
+
+    store.put({
+        "kind": "multilabel", "status": "ok", "problem": cell.dataset, "family": f"multilabel-{study}",
+        "energy": cell.energy, "regularizer": cell.regularizer, "domain": "box", "rank": cell.rank,
+        "batch": recipe.batch, "problem_params": {"study": study, "variant": variant, "epochs": recipe.epochs},
+        "solver": recipe.inner_solver().name, "gradient": recipe.gradient, "backend": "jax", "device": "cpu",
+        "dtype": "float32", "tol": recipe.tol, "max_steps": recipe.max_steps, "score": score, "score_name": study,
+        "extra": line, **row_facts(),
+    })  # fmt: skip

@@ -1,0 +1,1 @@
+"""Numerical studies of the paper's theorems."""

@@ -1,0 +1,1 @@
+"""Train one network from the command line, and predict with it."""

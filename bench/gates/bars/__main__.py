@@ -1,0 +1,94 @@
+"""`python -m bench.gates.bars`: run the bars, print value and bar side by side, exit 1 where one falls short."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from bench.gates.bars.line import Bar, Line, Scale
+from bench.measure.environment import LOAD_LIMIT, LoadMeter
+
+
+def catalogue() -> tuple[Bar, ...]:
+    """Every bar there is."""
+    from bench.gates.bars import gradients, growth, layers, speed
+
+    return (*speed.BARS, *growth.BARS, *gradients.BARS, *layers.BARS)
+
+
+def options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.gates.bars", description=__doc__)
+    parser.add_argument("-k", dest="only", action="append", default=[], metavar="WORD",
+                        help="only bars whose name contains WORD; may be repeated")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="name the bars and stop")
+    parser.add_argument("--store", metavar="FILE", help="also put the rows into this result file")
+    parser.add_argument("--rounds", type=int, default=7, help="how often everyone takes a turn (7)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    parser.add_argument("--backend", action="append", choices=["jax", "torch"], help="one framework only")
+    parser.add_argument("--tiny", action="store_true",
+                        help="small sizes: shows that every bar runs; its numbers mean nothing")  # fmt: skip
+    return parser.parse_args(argv)
+
+
+def show(line: Line) -> None:
+    value = line.missing or f"{line.value:.3g} {line.sense} {line.bar:g}"
+    print(f"{line.verdict:5} {line.bar_name:26} {line.what}\n      {value:26} {line.detail}", flush=True)
+    if line.verdict == "why":
+        print(f"      {line.reason}", flush=True)
+
+
+def attempt(bar: Bar, scale: Scale) -> list[Line]:
+    """The bar's lines; one that broke down is a line that falls short, with what it said."""
+    try:
+        return bar.measure(scale)
+    except Exception as error:
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        return [Line(bar.name, bar.claim, float("nan"), ">=", 0.0, missing=said)]
+
+
+def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Line]:
+    """Measure some bars and print their lines as they come."""
+    lines: list[Line] = []
+    for bar in bars:
+        print(f"\n{bar.name}: {bar.claim}", flush=True)
+        meter = LoadMeter()
+        found = attempt(bar, scale)
+        load = meter.read()
+        loaded = load is not None and load > LOAD_LIMIT
+        if loaded:
+            print(f"      taken under load: other programs kept {load:.1f} cores busy", flush=True)
+        for line in found:
+            show(line)
+        if store is not None:
+            from bench.gates.bars.store import save
+
+            save(store, found, load, loaded)
+        lines += found
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    asked = options(argv)
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
+    chosen = [bar for bar in catalogue() if not asked.only or any(word in bar.name for word in asked.only)]
+    if asked.list:
+        print("\n".join(f"{bar.name:18} {bar.claim}" for bar in chosen))
+        return 0
+    if not chosen:
+        print(f"No bar's name contains {' or '.join(asked.only)}; --list names them.", file=sys.stderr)
+        return 2
+    scale = Scale(asked.tiny, asked.rounds, 0.02 if asked.tiny else 0.25, asked.device,
+                  tuple(asked.backend or ("jax", "torch")))  # fmt: skip
+    lines = run(chosen, scale, asked.store)
+    short = [line for line in lines if line.verdict == "SHORT"]
+    print(f"\n{sum(line.holds for line in lines)} of {len(lines)} lines hold", end="")
+    print(f"; short: {', '.join(dict.fromkeys(line.bar_name for line in short))}" if short else "")
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Our solvers and the peers' adapters as contenders: jitted where the framework jits, waiting until done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench.gates.bars.line import Scale
+from bench.measure.contest import Contender, certified_gap, to_accuracy
+from bench.problems.workloads import Workload
+
+TARGET = 1e-10  # the relative certified gap at which all are compared
+# Adapters that run on the host, an example at a time: staging them would only add a callback to their time.
+ON_HOST = ("ScipyLBFGSB",)
+
+Build = Callable[[float], tuple[Contender, Callable[[], Any]]]
+
+
+def solver_contender(
+    workload: Workload,
+    solver: Any,
+    backend: str,
+    scale: Scale,
+    ours: bool = True,
+    max_steps: int = 20_000,
+    label: str | None = None,
+) -> Build:
+    """Builds the contender of a solver behind the protocol, at a tolerance."""
+    import gfy
+    from gfy.backend import get_backend
+
+    library = get_backend(backend)
+    v = workload.place(backend, scale.device)
+    name = label or solver.name
+
+    def build(tol: float) -> tuple[Contender, Callable[[], Any]]:
+        stop = gfy.Stop(tol=tol, max_steps=max_steps)
+
+        def solve(inputs: Any) -> Any:
+            return solver.solve(workload.problem, inputs, stop=stop).p
+
+        run = solve if name in ON_HOST else library.jit(solve)
+        return Contender(name, lambda: library.sync(run(v)), ours, backend), lambda: run(v)
+
+    return build
+
+
+def certified(workload: Workload, build: Build, target: float = TARGET) -> Contender:
+    """The contender at the loosest tolerance that certifies at the target."""
+    found = to_accuracy(build, lambda p: certified_gap(workload, p), target)
+    where = f" in {found.backend}" if found.backend else ""
+    print(
+        f"      {found.name}{where}: gap {found.gap:.0e} at tolerance {found.tol:g}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return found
+
+
+def ours(workload: Workload, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:
+    """Our solvers of these names in both frameworks; what a solver does not support is left out."""
+    import solvers
+
+    found = []
+    for name in names:
+        solver = make_solver(solvers, name)
+        if solver.unsupported(workload.problem) is not None:
+            continue
+        for backend in scale.backends:
+            build = solver_contender(workload, solver, backend, scale, label=name)
+            found.append(certified(workload, build, target))
+    return found
+
+
+def make_solver(module: Any, name: str) -> Any:
+    """A solver from its name, `FrankWolfe:pairwise` naming a variant too."""
+    kind, _, variant = name.partition(":")
+    return getattr(module, kind)(variant=variant) if variant else getattr(module, kind)()
+
+
+def qualified(contenders: Sequence[Contender], target: float = TARGET) -> list[Contender]:
+    """Those that may be compared: certified at the target."""
+    return [c for c in contenders if c.gap is not None and c.gap <= target]

@@ -1,0 +1,194 @@
+"""The gradient bars: what a gradient costs beside its forward solve, and how far the modes agree."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.gates.bars.contenders import certified, solver_contender
+from bench.gates.bars.differentiate import flat, gradient_call, modes
+from bench.gates.bars.line import Bar, Line, Scale, milliseconds
+from bench.gates.bars.memory import peak_ratio
+from bench.measure.contest import Contender, interleave
+from bench.problems.workloads import Workload, make, to_device
+
+
+def _sizes(scale: Scale) -> tuple[int, int]:
+    return scale.size(174, 20), scale.size(256, 16)
+
+
+def _loss(workload: Workload, solver: Any, mode: Any, tol: float, max_steps: int = 20_000) -> Any:
+    import gfy
+
+    return gfy.FenchelYoungLoss(workload.problem, solver=solver, gradient=mode, stop=gfy.Stop(tol, max_steps))
+
+
+def _ratio(name: str, what: str, bar: float, workload: Workload, top: Contender, bottom: Contender) -> Line:
+    detail = f"{milliseconds(top.seconds)} / {milliseconds(bottom.seconds)}"
+    return Line(name, what, top.seconds / bottom.seconds, "<=", bar, detail, workload, (top, bottom))
+
+
+def _envelope(scale: Scale) -> list[Line]:
+    import gfy
+    import solvers
+
+    workload = make("pairwise-gini", *_sizes(scale), 1)
+    lines = []
+    for backend in scale.backends:
+        solver = solvers.DualNewton()
+        forward = certified(workload, solver_contender(workload, solver, backend, scale))
+        loss = _loss(workload, solver, gfy.Envelope(), forward.tol or 0.0)
+        both = Contender(
+            "value and gradient", gradient_call(workload, loss, backend, scale.device), backend=backend
+        )
+        interleave([forward, both], 2 * scale.rounds, scale.slice_s)
+        what = f"{backend}: envelope, value and gradient together, against the forward solve"
+        lines.append(_ratio("envelope-cost", what, 1.3, workload, both, forward))
+    return lines
+
+
+def _pullback(workload: Workload, backend: str, device: str, p: Any) -> Callable[[], Any]:
+    """dp*/dv^T g by implicit differentiation at a given p*, jitted where the framework jits."""
+    import gfy
+    from gfy.backend import get_backend
+
+    library = get_backend(backend)
+    rng = np.random.default_rng(11)
+    cotangent = to_device(rng.standard_normal((workload.batch, workload.k)), backend, device, "float64")
+    mode = gfy.Implicit()
+
+    def product(v: Any, p: Any, g: Any) -> Any:
+        _, pull = library.vjp(lambda w: mode.attach(workload.problem, w, p), v)
+        return pull(g)
+
+    run = library.jit(product)
+    v = workload.place(backend, device)
+    return lambda: library.sync(run(v, p, cotangent))
+
+
+def _implicit(scale: Scale) -> list[Line]:
+    import gfy
+    import solvers
+    from gfy.backend import get_backend
+
+    lines = []
+    for backend, family in itertools.product(scale.backends, ("pairwise-gini", "dense-gini")):
+        workload = make(family, *_sizes(scale), 1)
+        low_rank = family == "pairwise-gini"
+        solver = solvers.DualNewton() if low_rank else solvers.Auto()
+        forward = certified(workload, solver_contender(workload, solver, backend, scale))
+        stop = gfy.Stop(tol=forward.tol or 0.0, max_steps=20_000)
+        p = get_backend(backend).stop_gradient(
+            solver.solve(workload.problem, workload.place(backend, scale.device), stop=stop).p
+        )
+        back = Contender(
+            "vector-Jacobian product", _pullback(workload, backend, scale.device, p), backend=backend
+        )
+        base = (
+            forward
+            if low_rank
+            else Contender("Cholesky", _cholesky(workload, backend, scale), backend=backend)
+        )
+        interleave([base, back], 2 * scale.rounds, scale.slice_s)
+        beside = "the forward solve" if low_rank else "one Cholesky factorisation and solve"
+        what = f"{backend}: {family}, implicit vector-Jacobian product, against {beside}"
+        lines.append(_ratio("implicit-cost", what, 2.0 if low_rank else 1.0, workload, back, base))
+    return lines
+
+
+def _cholesky(workload: Workload, backend: str, scale: Scale) -> Callable[[], Any]:
+    """One factorisation of 2 I - U and the two triangular solves, for the whole batch."""
+    from gfy.backend import get_backend
+
+    system = 2.0 * np.eye(workload.k) - np.asarray(workload.inputs.U)
+    M = to_device(system, backend, scale.device, "float64")
+    b = to_device(np.asarray(workload.inputs.u)[..., None], backend, scale.device, "float64")
+    if backend == "jax":
+        import jax
+
+        solve = jax.jit(lambda M, b: jax.scipy.linalg.cho_solve((jax.numpy.linalg.cholesky(M), True), b))
+        return lambda: get_backend("jax").sync(solve(M, b))
+    import torch
+
+    return lambda: get_backend("torch").sync(torch.cholesky_solve(b, torch.linalg.cholesky(M)))
+
+
+def mode_gradients(
+    workload: Workload, backend: str, device: str, target: float = 1e-12
+) -> dict[str, np.ndarray]:
+    """The loss's gradient by every mode, at an inner gap certified to be at most `target`."""
+    import solvers
+
+    scale = Scale(device=device, backends=(backend,))
+    solver = solvers.DualNewton() if workload.rank else solvers.Auto()
+    inner = certified(workload, solver_contender(workload, solver, backend, scale), target)
+    if inner.gap is None or inner.gap > target:
+        raise RuntimeError(f"{solver.name} reached a gap of {inner.gap} on {workload.name}, not {target}")
+    found = {}
+    for name, (inner_solver, mode) in modes(workload, solver).items():
+        loss = _loss(workload, inner_solver, mode, inner.tol or 0.0)
+        found[name] = flat(gradient_call(workload, loss, backend, device)())
+    return found
+
+
+def relative(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+
+
+def _agreement(scale: Scale) -> list[Line]:
+    workload = make("pairwise-gini", *_sizes(scale), 1)
+    by_backend = {b: mode_gradients(workload, b, scale.device) for b in scale.backends}
+    lines = []
+    for backend, found in by_backend.items():
+        pairs = {f"{a} / {b}": relative(found[a], found[b]) for a, b in itertools.combinations(found, 2)}
+        detail = ", ".join(f"{pair} {error:.1e}" for pair, error in pairs.items())
+        what = f"{backend}: envelope, implicit and unrolled gradients apart by, at an inner gap of 1e-12"
+        lines.append(Line("agreement", what, max(pairs.values()), "<=", 1e-8, detail, workload))
+    if len(by_backend) == 2:
+        one, two = by_backend.values()
+        apart = {mode: relative(one[mode], two[mode]) for mode in one}
+        detail = ", ".join(f"{mode} {error:.1e}" for mode, error in apart.items())
+        lines.append(
+            Line(
+                "agreement",
+                "JAX and torch gradients apart by",
+                max(apart.values()),
+                "<=",
+                1e-10,
+                detail,
+                workload,
+            )
+        )
+    return lines
+
+
+def _unrolled_memory(scale: Scale) -> list[Line]:
+    k, batch = _sizes(scale)
+    long, short = scale.size(1000, 200), scale.size(30, 20)
+    lines = []
+    for backend in scale.backends:
+        request = {
+            "what": "unrolled",
+            "backend": backend,
+            "k": k,
+            "batch": batch,
+            "solver": "ProjectedGradient",
+        }
+        (many, inputs, how), (few, _, _) = (peak_ratio(request | {"steps": n}) for n in (long, short))
+        detail = f"{(many - inputs) / 2**20:.1f} / {(few - inputs) / 2**20:.1f} MiB beyond the inputs, {how}"
+        what = f"{backend}: unrolled with checkpointing, peak memory of {long} steps against {short}"
+        lines.append(
+            Line("unrolled-memory", what, (many - inputs) / max(few - inputs, 1.0), "<=", 8.0, detail)
+        )
+    return lines
+
+
+BARS = (
+    Bar("envelope-cost", "gradients", "envelope: value and gradient <= 1.3 x the forward solve", _envelope),
+    Bar("implicit-cost", "gradients", "implicit: <= 2 x the forward solve; dense <= one Cholesky", _implicit),
+    Bar("agreement", "gradients", "modes agree to 1e-8 at a gap of 1e-12, frameworks to 1e-10", _agreement),
+    Bar("unrolled-memory", "gradients", "unrolled, 1000 steps: peak <= 8 x that of 30", _unrolled_memory),
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""What a bar says: the measured number beside the number it must reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.measure.contest import Contender
+from bench.problems.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measured number and its bar: at least (`sense` ">=") or at most ("<=") `bar`."""
+
+    bar_name: str
+    what: str
+    value: float
+    sense: str
+    bar: float
+    detail: str = ""
+    workload: Workload | None = None
+    contenders: tuple[Contender, ...] = ()
+    missing: str = ""  # why it could not be measured: then it counts as fallen short
+    reason: str = ""  # where the bar allows it: the known reason for falling short
+
+    @property
+    def holds(self) -> bool:
+        if self.missing or math.isnan(self.value):
+            return False
+        return self.value >= self.bar if self.sense == ">=" else self.value <= self.bar
+
+    @property
+    def verdict(self) -> str:
+        """ "ok", "why" (short, for a reason that the bar allows) or "SHORT"."""
+        return "ok" if self.holds else "why" if self.reason and not self.missing else "SHORT"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much to measure: `full` is what the bars are stated for, `tiny` shows that everything runs."""
+
+    tiny: bool = False
+    rounds: int = 7
+    slice_s: float = 0.25
+    device: str = "cpu"
+    backends: tuple[str, ...] = ("jax", "torch")
+
+    def size(self, full: int, tiny: int) -> int:
+        return tiny if self.tiny else full
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A named measurement that returns its lines."""
+
+    name: str
+    issue: str  # "speed" or "gradients"
+    claim: str
+    measure: Callable[[Scale], list[Line]] = field(repr=False)
+
+
+def fastest(contenders: Iterable[Contender]) -> Contender | None:
+    """The quickest of those that were timed."""
+    timed = [c for c in contenders if c.samples]
+    return min(timed, key=lambda c: c.seconds, default=None)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if math.isfinite(seconds) else "-"
+
+
+def describe(contender: Contender) -> dict[str, Any]:
+    """What a stored row keeps of a contender beyond its columns."""
+    return {"ours": contender.ours, "scale": contender.scale, "note": contender.note}

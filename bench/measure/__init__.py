@@ -1,0 +1,1 @@
+"""The clock, the programs that are timed, and the outside judge of what they return."""

@@ -1,0 +1,127 @@
+"""What is said of a result from outside the solver and the clock: certificate, status, gradient error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gfy
+from bench.measure.programs import Bench
+from bench.measure.reference import Reference, flat
+
+EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
+
+
+def certificate_columns(
+    bench: Bench, solutions: list[Any], tol: float, dtype: str, claims: bool = True
+) -> dict[str, Any]:
+    """The certificate of all examples (the worst one counts) and the status that follows from it.
+
+    `claims`: whether the solver says itself when it has converged (a fixed number of steps says nothing).
+    """
+    to_numpy = bench.backend.to_numpy
+    points = [to_numpy(s.p) for s in solutions]
+    steps = np.concatenate([np.atleast_1d(to_numpy(s.steps)).ravel() for s in solutions]).astype(float)
+    converged = np.concatenate([np.atleast_1d(to_numpy(s.converged)).ravel() for s in solutions])
+    columns: dict[str, Any] = {
+        "steps": float(steps.mean()) if steps.size else None,
+        "steps_max": float(steps.max()) if steps.size else None,
+        "converged": float(converged.mean()) if claims and converged.size else None,
+    }
+    bad = sum(int((~np.isfinite(p).all(-1)).sum()) for p in points)
+    if bad:
+        total = sum(int(np.prod(p.shape[:-1])) for p in points)
+        return columns | {
+            "status": "not finite",
+            "reason": f"{bad} of {total} solutions hold NaN or infinity",
+        }
+    judged = [gfy.certify(bench.problem, v, s.p) for v, s in zip(bench.inputs, solutions, strict=True)]
+    worst = {
+        name: float(np.max([np.max(getattr(c, name), initial=0.0) for c in judged]))
+        for name in ("gap", "residual", "feasibility", "distance")
+    }
+    value = np.concatenate([np.atleast_1d(c.value).ravel() for c in judged])
+    relative = np.concatenate(
+        [np.atleast_1d(c.gap / np.maximum(1.0, np.abs(c.value))).ravel() for c in judged]
+    )
+    columns |= worst | {
+        "value": float(value.mean()) if value.size else None,
+        "gap_rel": float(relative.max(initial=0.0)),
+        "concave": int(judged[0].concave),
+    }
+    return columns | status(columns, tol, dtype)
+
+
+def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
+    """ok, or not converged: by the solver's own word or, where it claims too much, by the certificate."""
+    allowed = max(1e3 * tol, 1e4 * EPS[dtype])
+    if not np.isfinite(columns["gap_rel"]):
+        return {"status": "not finite", "reason": "the certified gap is not finite"}
+    if columns["feasibility"] > allowed:
+        reason = f"the solution lies outside the set by {columns['feasibility']:.1e}"
+        return {"status": "not converged", "reason": reason}
+    if columns["converged"] is not None and columns["converged"] < 1:
+        return {"status": "not converged", "reason": f"{columns['converged']:.0%} of the examples converged"}
+    if columns["gap_rel"] > allowed:
+        said = "it says it converged, but" if columns["converged"] is not None else "after its fixed steps"
+        reason = f"{said} the certified gap is {columns['gap_rel']:.1e}"
+        return {"status": "not converged", "reason": reason}
+    return {"status": "ok", "reason": None}
+
+
+def gradient_columns(bench: Bench, gradient: Any, known: Reference | None) -> dict[str, Any]:
+    """How far a gradient is from the reference, relative to its length, and the cosine between the two."""
+    found = flat(bench, gradient)
+    if not np.isfinite(found).all():
+        return {"status": "not finite", "reason": "the gradient holds NaN or infinity"}
+    if known is None:
+        return {}
+    length, own = float(np.linalg.norm(known.gradient)), float(np.linalg.norm(found))
+    error = float(np.linalg.norm(found - known.gradient))
+    cosine = float(found @ known.gradient) / (length * own) if length > 0 and own > 0 else None
+    return {
+        "grad_error": error / max(length, 1e-300) if length > 0 or error > 0 else 0.0,
+        "grad_cosine": cosine,
+    }
+
+
+def envelope_bound(bench: Bench, solution: Any, known: Reference | None, dtype: str) -> float | None:
+    """What theory promises of the envelope gradient from the certificate alone, on the scale of `grad_error`.
+
+    |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|, with K known where Phi is linear or quadratic in p,
+    and |p - p*| bounded by the certificate's distance. Rounding adds a few units in the last place.
+    """
+    if known is None:
+        return None
+    v = bench.inputs[-1]
+    p = np.asarray(bench.backend.to_numpy(solution.p), dtype=np.float64)
+    distance = np.atleast_1d(gfy.certify(bench.problem, v, solution.p).distance)
+    factor = _sensitivity(bench, v, p, distance)
+    length = float(np.linalg.norm(known.gradient))
+    if factor is None or length == 0 or not np.isfinite(distance).all():
+        return None
+    return float(np.linalg.norm(factor * distance)) / length + 64 * EPS[dtype]
+
+
+def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
+    """K for each example: how fast grad_v Phi(v, p) moves with p; None where it is not known."""
+
+    def norm(x: Any, axes: int) -> np.ndarray:
+        array = np.asarray(bench.backend.to_numpy(x), dtype=np.float64)
+        return np.sqrt((array**2).sum(tuple(range(-axes, 0))))
+
+    if any(np.ndim(bench.backend.to_numpy(leaf)) < 2 or len(leaf) != len(p) for leaf in v):
+        return None  # a leaf shared by the batch adds up its examples
+    size = 2 * np.sqrt((p**2).sum(-1)) + distance  # |p| + |p*| at most
+    kind = bench.problem.energy.name
+    if kind == "Pairwise":  # grad_u = p, grad_A = -p (A^T p)^T
+        return np.sqrt(1.0 + (norm(v.A, 2) * size) ** 2)
+    if kind == "LinearQuadratic":  # grad_u = p, grad_U = p p^T / 2
+        return np.sqrt(1.0 + (0.5 * size) ** 2)
+    if kind in ("Bilinear", "Rectifier"):  # grad_v = U p, masked for the rectifier
+        U = getattr(bench.problem.energy, "U", None)
+        return np.full(len(p), 1.0 if U is None else float(np.linalg.norm(U, 2)))
+    if kind in ("Maxout", "LogSumExp", "Probabilistic"):
+        return np.ones(len(p))
+    return None

@@ -1,0 +1,191 @@
+"""What a timing depends on besides the code: machine, versions, commit, threads, and the load by others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bench.store.records import canonical
+
+LIBRARIES = (
+    "numpy",
+    "array-api-compat",
+    "jax",
+    "jaxlib",
+    "torch",
+    "scipy",
+    "cvxpy",
+    "clarabel",
+    "jaxopt",
+    "numba",
+    "proxsuite",
+)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS")
+LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _cpu() -> str:
+    for line in _read("/proc/cpuinfo").splitlines():
+        if line.startswith(("model name", "Model", "Hardware")):
+            return line.split(":", 1)[1].strip()
+    if sys.platform == "darwin":
+        return _run("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
+    return platform.processor() or platform.machine()
+
+
+def _run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, cwd=ROOT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def cores() -> int:
+    """The processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 0
+
+
+@cache
+def gpus() -> tuple[str, ...]:
+    """The names of the graphics processors, asked of the driver's own tool (no framework is woken up)."""
+    listed = _run("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+    return tuple(line.strip() for line in listed.splitlines())
+
+
+@cache
+def machine_info() -> dict[str, Any]:
+    """What stays the same from one run to the next on this machine; `machine()` is its hash."""
+    identity = _read("/etc/machine-id")
+    return {
+        "cpu": _cpu(),
+        "cores": cores(),
+        "memory_gib": round(_memory() / 2**30),
+        "arch": platform.machine(),
+        "system": platform.system(),
+        "gpus": list(gpus()),
+        "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
+        "scaling": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
+        "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo") or None,
+        # Two machines of one model are still two machines; the identity itself is nobody's business.
+        "identity": hashlib.sha256(identity.encode()).hexdigest()[:8] if identity else None,
+    }
+
+
+def machine() -> str:
+    """A short name for this machine and its thread settings: rows of different names are never compared."""
+    info = machine_info()
+    digest = hashlib.sha256(canonical(info).encode()).hexdigest()[:8]
+    return f"{info['arch']}-{info['cores']}c-{digest}"
+
+
+def version(library: str) -> str | None:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def fingerprint(*places: Path) -> str:
+    """A hash of the Python sources in some files and folders: which code was measured, committed or not."""
+    digest = hashlib.sha256()
+    for place in places:
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        for file in files:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+@cache
+def library_fingerprint() -> str:
+    """The mathematics and the solvers' shared parts: a change there makes every stored row another row."""
+    shared = sorted((ROOT / "solvers").glob("_*.py")) if (ROOT / "solvers").is_dir() else []
+    return fingerprint(ROOT / "gfy", *shared)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Every library a timing depends on, without importing any of them."""
+    found = {name: version(name) for name in LIBRARIES}
+    return {"python": platform.python_version()} | {n: v for n, v in found.items() if v is not None}
+
+
+@cache
+def git() -> tuple[str | None, bool | None]:
+    """The commit of this checkout and whether it has changes of its own; (None, None) outside a checkout."""
+    commit = _run("git", "rev-parse", "HEAD")
+    if not commit:
+        return None, None
+    return commit, bool(_run("git", "status", "--porcelain", "--untracked-files=no"))
+
+
+def row_facts() -> dict[str, Any]:
+    """The columns of a row that say where and with what it was measured."""
+    commit, dirty = git()
+    return {
+        "machine": machine(),
+        "machine_info": machine_info(),
+        "versions": versions(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+
+
+class LoadMeter:
+    """How many cores other programs kept busy between two moments: what a timing was disturbed by.
+
+    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
+
+    def read(self) -> float | None:
+        """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
+        wall = time.perf_counter() - self._wall
+        busy = _busy_seconds()
+        if busy is None or self._busy is None or wall < 0.05:
+            return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        return max(0.0, (busy - self._busy) - (_own_seconds() - self._own)) / wall
+
+
+def _busy_seconds() -> float | None:
+    head = _read("/proc/stat").split("\n", 1)[0].split()
+    if len(head) < 9 or head[0] != "cpu":
+        return None
+    ticks = [float(x) for x in head[1:9]]
+    user, nice, system, _, _, irq, softirq, steal = ticks
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -1,0 +1,210 @@
+"""What can be named on the command line: solvers, gradient modes, problems, backends; ours and one's own.
+
+A name may carry parameters, `FrankWolfe(variant="away")`, and a thing of one's own is named by its file,
+`path/to/file.py:Name`, or by an entry point of the groups `gfy.solvers` and `gfy.problems`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gfy
+from bench.plan.names import resolve
+from bench.problems.base import Recipe
+from gfy.errors import GfyTypeError, GfyValueError
+
+BACKENDS = ("jax", "torch")
+FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded")
+GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit, "unrolled": gfy.Unrolled}
+
+
+def parse(text: str) -> tuple[str, dict[str, Any]]:
+    """ "Name" or "Name(key=value, ...)" as its name and parameters."""
+    name, bracket, rest = text.partition("(")
+    if not bracket:
+        return text.strip(), {}
+    try:
+        call = ast.parse(f"f({rest}", mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert not call.args
+        return name.strip(), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (SyntaxError, ValueError, AssertionError):
+        raise GfyValueError(
+            f"{text!r} is not of the form Name or Name(key=value, ...) with plain values"
+        ) from None
+
+
+@cache
+def from_file(reference: str) -> Any:
+    """The object called Name in path/to/file.py:Name."""
+    path, _, name = reference.rpartition(":")
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise GfyValueError(f"There is no file {path} (asked for as {reference!r}).")
+    module = _import_file(file)
+    if not hasattr(module, name):
+        named = [n for n in vars(module) if not n.startswith("_")]
+        resolve(name, named, f"object in {path}")
+    return getattr(module, name)
+
+
+@cache
+def _import_file(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"gfy_user_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise GfyValueError(f"{file} could not be imported ({type(error).__name__}: {error}).") from error
+    return module
+
+
+def is_file(reference: str) -> bool:
+    return ".py:" in reference
+
+
+def _plugins(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=group) if point.name != "default"}
+
+
+# solvers
+
+
+@cache
+def solver_classes() -> dict[str, Any]:
+    """Every solver of the package `solvers` and of installed plugins, by name."""
+    package = import_module("solvers")
+    found = {}
+    for name in getattr(package, "__all__", ()):
+        item = getattr(package, name)
+        if inspect.isclass(item) and hasattr(item, "solve") and hasattr(item, "unsupported"):
+            found[name] = item
+    for name, point in _plugins("gfy.solvers").items():
+        if name not in found:
+            found[name] = point.load()
+    return found
+
+
+def make_solver(text: str) -> Any:
+    """A solver from its name, its parameters and, where it is a user's own, its file."""
+    name, params = parse(text)
+    if is_file(name):
+        cls = from_file(name)
+    else:
+        classes = solver_classes()
+        cls = classes[resolve(name, classes, "solver")]
+    try:
+        solver = cls(**params) if inspect.isclass(cls) else cls
+    except TypeError as error:
+        raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
+    absent = [part for part in ("name", "unsupported", "solve") if not hasattr(solver, part)]
+    if absent:
+        raise GfyTypeError(
+            f"{text} is not a solver: it has no {', '.join(absent)} (see gfy.protocols.InnerSolver and "
+            "solvers/template.py)"
+        )
+    return solver
+
+
+def parameters(thing: Any) -> dict[str, Any]:
+    """The configuration of a solver or a gradient mode, for its row."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return {}
+    return {f.name: getattr(thing, f.name) for f in fields(thing) if f.name != "name"}
+
+
+def shown(solver: Any) -> str:
+    """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
+    name = str(solver.name)
+    if not is_dataclass(solver) or isinstance(solver, type):
+        return name
+    usual = {f.name: f.default for f in fields(solver)}
+    own = [f"{n}={x!r}" for n, x in parameters(solver).items() if x != usual[n]]
+    return f"{name}({', '.join(own)})" if own else name
+
+
+def source_file(thing: Any) -> Path | None:
+    """The file that defines a solver or a problem."""
+    try:
+        found = inspect.getsourcefile(
+            thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
+        )
+    except TypeError:
+        return None
+    return Path(found) if found else None
+
+
+def make_gradient(text: str) -> Any:
+    name, params = parse(text)
+    try:
+        return GRADIENTS[resolve(name, GRADIENTS, "gradient mode")](**params)
+    except TypeError as error:
+        raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
+
+
+def gradient_of(columns: dict[str, Any]) -> Any:
+    """The gradient mode of a cell, from the columns of its row."""
+    return GRADIENTS[columns["gradient"]](**columns["solver_params"].get("gradient", {}))
+
+
+# problems
+
+
+@cache
+def families() -> dict[str, Recipe]:
+    """Every problem family of the suite and of installed plugins, by name."""
+    found: dict[str, Recipe] = {}
+    for module in FAMILY_MODULES:
+        for family in import_module(f"bench.problems.{module}").FAMILIES:
+            found[family.name] = family
+    for name, point in _plugins("gfy.problems").items():
+        found.setdefault(name, _recipe(point.load()))
+    return found
+
+
+def _recipe(thing: Any) -> Recipe:
+    recipe: Any = thing() if inspect.isclass(thing) else thing
+    for needed in ("name", "defaults", "make"):
+        if not hasattr(recipe, needed):
+            raise GfyValueError(
+                f"{thing!r} is not a problem: it has no {needed!r} (see bench.problems.base.Recipe)."
+            )
+    return recipe
+
+
+def make_family(text: str) -> Recipe:
+    """A problem family from its name or its file."""
+    name, _ = parse(text)
+    if is_file(name):
+        return _recipe(from_file(name))
+    known = families()
+    return known[resolve(name, known, "problem")]
+
+
+# backends and devices
+
+
+def backend_missing(name: str, device: str) -> str | None:
+    """Why a backend cannot be used on a device here, in a sentence; None where it can."""
+    if importlib.util.find_spec(name) is None:
+        return f"{name} is not installed: python -m pip install -c constraints.txt -e '.[{name}]'"
+    if device == "cpu":
+        return None
+    from bench.measure.environment import gpus
+
+    if device == "cuda" and not gpus():
+        return "there is no CUDA device on this machine"
+    return None

@@ -1,0 +1,1 @@
+"""How cells become rows: locally or on a cluster, each group in a watched process."""

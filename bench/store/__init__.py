@@ -1,0 +1,1 @@
+"""Where measured rows are kept, and what is done with finished files."""

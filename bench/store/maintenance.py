@@ -1,0 +1,145 @@
+"""What is done with finished result files: export them, merge those of several machines, verify them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bench.store.records import (
+    COLUMNS,
+    KINDS,
+    SCHEMA,
+    STATUSES,
+    RecordsError,
+    Store,
+    coerce,
+    key_of,
+    load,
+    read,
+    sentences,
+)
+
+File = str | PathLike[str]
+
+
+def export(sources: Sequence[File], out: File, force: bool = False) -> int:
+    """Write the rows of some stores as one Parquet or CSV file (by its ending); returns how many rows."""
+    target = Path(out)
+    if target.suffix not in (".parquet", ".csv"):
+        raise RecordsError(f"{target} must end in .parquet or .csv: the ending chooses the format.")
+    if target.exists() and not force:
+        raise RecordsError(
+            f"{target} exists and is left as it is: add --force to replace it, or choose another name."
+        )
+    frame = load(sources)
+    half = target.with_name(f".{target.name}.{os.getpid()}")  # renamed when whole: never half an export
+    try:
+        if target.suffix == ".csv":
+            frame.to_csv(half, index=False)
+        else:
+            frame.to_parquet(half, index=False)
+        os.replace(half, target)
+    except ImportError as error:
+        raise RecordsError(
+            "Parquet needs pyarrow: `python -m pip install pyarrow`, or export to .csv."
+        ) from error
+    except OSError as error:
+        raise RecordsError(f"{target} could not be written ({error}).") from error
+    finally:
+        half.unlink(missing_ok=True)
+    return len(frame)
+
+
+class Merged(NamedTuple):
+    added: int
+    replaced: int
+    kept: int
+
+
+def better(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether a second row of the same cell should replace the first: finished, then quiet, then newer."""
+
+    def rank(row: dict[str, Any]) -> tuple[bool, bool, str]:
+        return row["status"] in ("ok", "not converged"), not row["loaded"], str(row["created"])
+
+    return rank(new) > rank(old)
+
+
+def merge(out: File, sources: Sequence[File]) -> Merged:
+    """Bring the rows of several stores into one; of two rows of one cell the better is kept."""
+    frames = [(source, read(source)) for source in sources]
+    added = replaced = kept = 0
+    with Store(out) as store:
+        for _, frame in frames:
+            for values in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+                row = {str(name): value for name, value in values.items()}
+                old = store.get(str(row["key"]))
+                if old is None:
+                    added += 1
+                elif better(row, old):
+                    replaced += 1
+                else:
+                    kept += 1
+                    continue
+                store.put(row)
+    return Merged(added, replaced, kept)
+
+
+def verify(path: File) -> list[str]:
+    """Everything that is wrong with a store, a sentence each; an empty list when it is sound."""
+    frame = read(path)  # header, program, schema and columns are checked on the way
+    faults: list[str] = []
+    with sentences(Path(path)):
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
+        finally:
+            connection.close()
+    faults += [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
+    for values in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+        faults += _row_faults({str(name): value for name, value in values.items()})
+    return faults + _machine_faults(frame)
+
+
+def _row_faults(row: dict[str, Any]) -> list[str]:
+    name = str(row["key"])[:12]
+    faults = []
+    if row["schema"] != SCHEMA:
+        faults.append(f"Row {name} has schema {row['schema']}, not {SCHEMA}.")
+    if row["status"] not in STATUSES or row["kind"] not in KINDS:
+        faults.append(f"Row {name} has the unknown status {row['status']!r} or kind {row['kind']!r}.")
+    for column, kind in COLUMNS.items():
+        if kind == "JSON" and row[column] is not None:
+            try:
+                json.loads(row[column])
+            except ValueError:
+                faults.append(f"Row {name} holds broken JSON in {column!r}.")
+                return faults
+    if {column: coerce(column, row[column]) for column in COLUMNS}["key"] != key_of(row):
+        faults.append(
+            f"Row {name} does not hash to its key: what determines it was changed after it was measured."
+        )
+    if not row["problem"]:
+        faults.append(f"Row {name} is an orphan: it names no problem.")
+    if row["status"] == "ok" and row["kind"] == "compare" and row["gap"] is None:
+        faults.append(f"Row {name} says ok without a certified gap.")
+    return faults
+
+
+def _machine_faults(frame: pd.DataFrame) -> list[str]:
+    measured = frame[frame.machine.notna()]
+    described = measured.groupby("machine").machine_info.nunique()
+    return [
+        f"Machine {name} is described in {count} ways: rows of different machines share a name."
+        if count
+        else f"The rows of machine {name} are orphans: none of them describes it."
+        for name, count in described.items()
+        if count != 1
+    ]

@@ -1,0 +1,1 @@
+"""What the rows say: tables, profiles, verdicts, a recommendation, a comparison of two runs."""

@@ -1,0 +1,114 @@
+"""What to use, and how sure: for each problem family the winner, its rivals, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from reports.answers.changes import TOLERANCES, Change, what_would_change
+from reports.answers.choices import asked, best_rows, grid
+from reports.answers.standings import Standing, runner_up, standings, tied
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer for one family on one machine and device; `winner` is None where nobody certified."""
+
+    group: str
+    family: str
+    device: str
+    need: str
+    tol: float
+    order: list[Standing] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    caveats: list[str] = field(default_factory=list)
+    closest: tuple[str, float, str, str] | None = None  # where nobody certified: solver, gap, row, what lacks
+
+    @property
+    def winner(self) -> Standing | None:
+        return self.order[0] if self.order else None
+
+    @property
+    def ties(self) -> list[Standing]:
+        return tied(self.order)
+
+    @property
+    def runner_up(self) -> Standing | None:
+        return runner_up(self.order) if self.order else None
+
+
+def verdicts(
+    frame: pd.DataFrame, tol: float = 1e-6, needs: Sequence[str] = ("loss-gradient", "solve")
+) -> list[Verdict]:
+    """A verdict for each machine, need, family and device that was measured."""
+    out = []
+    for need in needs:
+        rows = asked(frame, need)
+        rows = rows[rows["status"] != "unsupported"]
+        at = {t: _split(best_rows(rows, t)) for t in sorted({tol, *TOLERANCES})}
+        for place in sorted(at[tol]):
+            group, family, device = place
+            best = at[tol][place]
+            order = standings(grid(best))
+            elsewhere = {
+                d: b for (g, f, d), b in at[tol].items() if (g, f) == (group, family) and d != device
+            }
+            ladder = {t: places[place] for t, places in at.items() if t != tol}
+            out.append(
+                Verdict(
+                    group, family, device, need, tol, order,
+                    changes=what_would_change(order, best, ladder, elsewhere, tol) if order else [],
+                    problems=list(dict.fromkeys(best["instance"])),
+                    caveats=_caveats(best, order),
+                    closest=None if order else _closest(best, tol),
+                )
+            )  # fmt: skip
+    return out
+
+
+def _split(best: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
+    return {(str(g), str(f), str(d)): b for (g, f, d), b in best.groupby(["group", "family", "device"])}
+
+
+def _closest(best: pd.DataFrame, tol: float) -> tuple[str, float, str, str] | None:
+    """The row with the smallest gap, and why even that is no answer where the gap itself would do."""
+    known = best[best["gap_rel"].notna()]
+    if known.empty:
+        return None
+    row = known.loc[known["gap_rel"].idxmin()]
+    lacks = ""
+    if row["gap_rel"] <= tol:
+        if row["status"] != "ok":
+            lacks = f"but its status is {row['status']}"
+        elif not row["time"] > 0:
+            lacks = "but it was not timed"
+        else:
+            lacks = f"but its gradient is off by {row['grad_error']:.0e} (relative)"
+    return str(row["solver"]), float(row["gap_rel"]), str(row["id"]), lacks
+
+
+def _caveats(best: pd.DataFrame, order: list[Standing]) -> list[str]:
+    out = []
+    if (best["concave"] == 0).any():
+        out.append("not concave in p: the certificate shows stationarity, not a global maximum")
+    if order:
+        won = best[best["id"].isin(order[0].rows)]
+        if (won["loaded"] == 1).any():
+            out.append("measured while the machine was busy")
+        if (won["repeats"].fillna(1) < 2).any():
+            out.append("one repeat only: an interval of 10% is assumed")
+        if (won["concave"] == 0).any():
+            out += _lower_values(best, won)
+    return out
+
+
+def _lower_values(best: pd.DataFrame, won: pd.DataFrame) -> list[str]:
+    """On non-concave problems the fastest may stop at a lower hill: say so with the difference."""
+    top = best[best["solved"]].groupby("instance")["value"].max()
+    here = won.groupby("instance")["value"].max()
+    short = ((top - here) / np.maximum(1.0, top.abs())).max()
+    return [f"another choice reached a value higher by {short:.1e} (relative)"] if short > 1e-6 else []

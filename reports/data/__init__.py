@@ -1,0 +1,1 @@
+"""From result files to one checked frame with readable names."""

@@ -1,0 +1,71 @@
+"""The rows as the page holds them: columns of codes or numbers, few bytes a row, for its own script."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.store.records import COLUMNS
+from reports.data.links import Links
+
+ROW_LIMIT = 20_000  # a phone scrolls, sorts and filters this many without trouble
+MAIN = (
+    "family", "k", "solver", "gradient", "backend", "dtype", "tol", "gap_rel", "steady_s", "backward_s",
+    "status",    "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
+)  # fmt: skip
+HIDDEN = {"samples"}  # long; it is in the CSV file
+
+
+def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:
+    """The rows the page holds: all, or those its numbers link to and then an even sample of the others."""
+    if len(frame) <= limit:
+        return frame
+    wanted = frame["id"].isin(links.rows)
+    room = max(0, limit - int(wanted.sum()))
+    others = np.flatnonzero(~wanted.to_numpy())
+    picked = others[np.linspace(0, len(others) - 1, min(room, len(others))).astype(int)] if room else []
+    keep = wanted.to_numpy().copy()
+    keep[picked] = True
+    return frame[keep]
+
+
+def payload(frame: pd.DataFrame, links: Links) -> str:
+    """JSON for a script element: `<` is escaped, so that nothing in a row can end the element."""
+    names = [c for c in (*MAIN, *(n for n in COLUMNS if n not in MAIN)) if c in frame and c not in HIDDEN]
+    # A column nobody measured would be an empty column to scroll past.
+    names = [c for c in names if frame[c].notna().any()]
+    where = {row: i for i, row in enumerate(frame["id"])}
+    columns = {name: _column(frame[name]) for name in ["id", *names]}
+    sets = [[where[r] for r in rows if r in where] for rows in links.sets]
+    content = {"n": len(frame), "main": [c for c in MAIN if c in names], "columns": columns, "sets": sets}
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
+        "<", "\\u003c"
+    )
+
+
+def _column(values: pd.Series) -> dict[str, Any]:
+    if pd.api.types.is_numeric_dtype(values):
+        return {"v": [_number(x) for x in values.tolist()]}
+    codes, distinct = pd.factorize(values)
+    if len(distinct) > 0.5 * len(values) and len(values) > 20:
+        return {"v": [None if x is None or x != x else str(x) for x in values]}
+    return {"d": [str(x) for x in distinct], "c": codes.tolist()}
+
+
+def _number(value: float) -> float | int | str | None:
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == int(value) and abs(value) < 1e15:
+        return int(value)
+    return float(f"{value:.6g}")
+
+
+def csv_columns(frame: pd.DataFrame) -> Iterable[str]:
+    return [c for c in COLUMNS if c in frame]

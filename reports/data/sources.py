@@ -1,0 +1,49 @@
+"""Where results are looked for when none are named, and what is said where a report cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.store.records import RecordsError
+
+USUAL = ("results", "gfy-results", ".")
+
+
+def default_results(folder: Path | None = None) -> list[Path]:
+    """The newest store in the usual folders, else the published example of the checkout."""
+    here = folder or Path.cwd()
+    for name in USUAL:
+        found = sorted((here / name).glob("*.sqlite"), key=lambda p: p.stat().st_mtime, reverse=True)
+        if found:
+            return found[:1]
+    published = published_results()
+    if published is not None:
+        return [published]
+    raise RecordsError(
+        "No results were named and none were found in ./results: run `gfy compare` first, or name a "
+        "file with "
+        "--results FILE."
+    )
+
+
+def published_results() -> Path | None:
+    """The rows kept with the project, where it runs from a checkout."""
+    path = Path(__file__).parents[2] / "docs" / "results" / "compare.sqlite"
+    return path if path.is_file() else None
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Make the folder; an error in writing to it becomes a sentence, one elsewhere stays what it is."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        places = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
+        if places and not any(out in (p, *p.parents) or p in out.parents for p in places):
+            raise
+        raise RecordsError(
+            f"The report cannot be written to {out} ({error}): choose another folder with --out."
+        ) from error

@@ -1,0 +1,1 @@
+"""From gathered answers to pages in HTML, Markdown, LaTeX and PDF."""

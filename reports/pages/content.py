@@ -1,0 +1,152 @@
+"""Everything a report says, gathered once; how it looks is the renderers' business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from bench.store.records import RecordsError
+from reports.answers.tables import Table, failures, rankings
+from reports.answers.verdict import Verdict, verdicts
+from reports.data.load import Rows, load, tidy
+from reports.data.settings import Place, limitations, places, rules
+from reports.figures import draw_all, theory
+from reports.figures.base import Drawn, save
+from reports.figures.palette import Palette
+from reports.pages.experiments import Experiments, imitation_table, multilabel_tables, split
+
+NEEDS = ("loss-gradient", "solve")
+DRAWN_PLACES = 3  # machines and devices that get figures; tables and verdicts are made for all
+
+
+@dataclass
+class Picture:
+    """A drawn figure with the SVG the page holds."""
+
+    drawn: Drawn
+    svg: str
+
+
+@dataclass
+class Part:
+    """The figures of one machine and device, or of an experiment."""
+
+    title: str
+    pictures: list[Picture] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """The gathered report."""
+
+    rows: Rows
+    tol: float
+    made: str
+    verdicts: list[Verdict]
+    rankings: dict[str, list[Table]]
+    failures: Table | None
+    experiment_tables: list[Table]
+    experiments: Experiments
+    parts: list[Part]
+    places: list[Place]
+    rules: list[str]
+    limitations: list[str]
+    title: str = "What to use, and how sure"
+    said: str = ""  # takes the place of the headline where it is not about verdicts
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables, each written to a file of its own too."""
+        ranked = [t for tables in self.rankings.values() for t in tables]
+        return ranked + ([self.failures] if self.failures else []) + self.experiment_tables
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [p for part in self.parts for p in part.pictures]
+
+    @property
+    def headline(self) -> str:
+        """The report in one sentence."""
+        if self.said:
+            return self.said
+        frame = self.rows.compared
+        if frame.empty:
+            return "These results hold no measured rows yet: `gfy compare` makes some."
+        answered = [v for v in self.verdicts if v.winner is not None]
+        if not answered:
+            return (
+                f"None of the {len(frame):,} rows is certified at {self.tol:.0e}: nothing can be recommended."
+            )
+        families = len({v.family for v in self.verdicts})
+        ties = sum(bool(v.ties) for v in answered)
+        return (
+            f"{len(frame):,} rows, {families} problem families, {frame['solver'].nunique()} solvers, "
+            f"{frame['group'].nunique()} machine{'s' if frame['group'].nunique() > 1 else ''}: "
+            f"{len(answered)} of {len(self.verdicts)} questions answered at {self.tol:.0e}, {ties} of "
+            "them by a tie."
+        )
+
+
+def read(results: Sequence[Path]) -> tuple[Rows, Experiments]:
+    """Rows and experiment tables of the named files."""
+    paths = [Path(r) for r in results]
+    if not paths:
+        raise RecordsError("No result file was given: name one with --results FILE.")
+    stores, found = split(paths)
+    return (load(stores) if stores else tidy(_no_rows())), found
+
+
+def _no_rows() -> pd.DataFrame:
+    from bench.store.records import COLUMNS
+
+    return pd.DataFrame(columns=list(COLUMNS))
+
+
+def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
+    """Read, judge, tabulate and draw; figure files go to the folder `figures`."""
+    if not 0 < tol < 1:
+        raise RecordsError(f"tol is {tol!r}; it must lie between 0 and 1, for example 1e-6.")
+    rows, found = read(results)
+    frame = rows.compared
+    judged = verdicts(frame, tol, NEEDS) if len(frame) else []
+    tables = multilabel_tables(found.multilabel)
+    imitated = imitation_table(found.imitation)
+    return Report(
+        rows=rows, tol=tol, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=judged,
+        rankings={need: rankings(frame, tol, need) if len(frame) else [] for need in NEEDS},
+        failures=failures(frame) if len(frame) else None,
+        experiment_tables=tables + ([imitated] if imitated else []), experiments=found,
+        parts=_draw(rows, judged, found, figures, tol), places=places(rows.frame), rules=rules(tol),
+        limitations=limitations(rows, tol),
+    )  # fmt: skip
+
+
+def _draw(rows: Rows, judged: list[Verdict], found: Experiments, folder: Path, tol: float) -> list[Part]:
+    frame = rows.compared
+    palette = Palette(frame["solver"])
+    parts = []
+    by_place = sorted(frame.groupby(["group", "device"]), key=lambda item: -len(item[1]))
+    if len(by_place) > DRAWN_PLACES:
+        rows.notes.append(f"Figures are drawn for the {DRAWN_PLACES} machines and devices with most rows.")
+    for number, ((group, device), of_place) in enumerate(by_place[:DRAWN_PLACES]):
+        of_group = [v for v in judged if v.group == group]
+        drawn = draw_all.measured(of_place, of_group if number == 0 else [], palette, tol)
+        for d in drawn:
+            d.name += f"-{number + 1}" if number else ""
+        parts.append(Part(f"Measured on {device}, {group}", _saved(drawn, folder)))
+    experiments = draw_all.experiments(rows.frame, found)
+    if experiments:
+        parts.append(Part("The paper's experiments", _saved(experiments, folder)))
+    studied = theory.studied(rows.frame)
+    if studied:
+        parts.append(Part("The paper's theorems, checked", _saved(studied, folder)))
+    parts.append(Part("What the loss is", _saved(draw_all.explained() + theory.explained(), folder)))
+    return parts
+
+
+def _saved(drawn: list[Drawn], folder: Path) -> list[Picture]:
+    return [Picture(d, save(d, folder)) for d in drawn]

@@ -1,0 +1,127 @@
+"""From gathered content to files: one self-contained page, Markdown, LaTeX and PDF."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.store.records import RecordsError
+from reports.data.links import Links
+from reports.data.numbers import seconds, small
+from reports.data.payload import ROW_LIMIT, csv_columns, embedded, payload
+from reports.data.sources import writing
+from reports.pages.content import Report, gather
+from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
+
+FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex", "pdf": "report.pdf"}
+TEMPLATES = Path(__file__).parent.parent / "templates"
+NEED_TITLES = {"loss-gradient": "Loss and its gradient", "solve": "Solving alone"}
+
+
+def build_report(
+    results: Sequence[Path], out: Path, formats: Sequence[str] = ("html",), tol: float = 1e-6
+) -> Path:
+    """Write a report of the result files into the folder `out`; returns the file of the first format.
+
+    Beside it: rows.csv (every row), figures/ (SVG, PNG and data of each) and tables/ (CSV of each).
+    """
+    wrong = [f for f in formats if f not in FORMATS]
+    if wrong or not formats:
+        raise RecordsError(
+            f"format is {', '.join(wrong) or 'empty'}; it must be one of {', '.join(FORMATS)}."
+        )
+    out = Path(out)
+    with writing(out):
+        report = gather(results, out / "figures", tol)
+        return write_formats(report, out, formats, FORMATS)
+
+
+def write_formats(report: Report, out: Path, formats: Sequence[str], names: Mapping[str, str]) -> Path:
+    """Write the gathered report under the given file names; returns the file of the first format."""
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    _write_tables(report, out)
+    for name in dict.fromkeys(["html", *formats] if "pdf" in formats else formats):
+        if name == "html":
+            (out / names[name]).write_text(page(report), encoding="utf-8")
+        elif name == "md":
+            (out / names[name]).write_text(_fill("report.md.j2", report, md=True), encoding="utf-8")
+        elif name == "latex":
+            (out / names[name]).write_text(_fill("report.tex.j2", report, md=False), encoding="utf-8")
+        else:
+            from reports.pages.pdf import write_pdf
+
+            write_pdf(report, out / names["html"], out / names["pdf"])
+    return out / names[formats[0]]
+
+
+def _write_tables(report: Report, out: Path) -> None:
+    frame = report.rows.frame
+    frame[list(csv_columns(frame))].to_csv(out / "rows.csv", index=False)
+    for table in report.tables:
+        table.frame().to_csv(out / "tables" / f"{table.name}.csv", index=False)
+
+
+def page(report: Report, limit: int = ROW_LIMIT) -> str:
+    """The whole page as text: style, script, figures and rows inside it; nothing is fetched when it opens."""
+    links = Links()
+    script = (TEMPLATES / "table.js").read_text("utf-8")
+    context = _context(report) | {
+        "link": links.to, "style": (TEMPLATES / "style.css").read_text("utf-8"), "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }  # fmt: skip
+    environment = _environment()
+    # The body is filled first: only then is it known which rows its numbers link to.
+    body = environment.get_template("body.html.j2").render(context)
+    held = embedded(report.rows.frame, links, limit)
+    context |= {"body": _safe(body), "held": len(held), "payload": _safe(payload(held, links))}
+    return environment.get_template("page.html.j2").render(context)
+
+
+def _context(report: Report) -> dict[str, Any]:
+    return {"report": report, "seconds": seconds, "small": small, "need_titles": NEED_TITLES}
+
+
+def _code(text: str) -> Any:
+    """Escaped text in which what stands between backquotes is set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _safe(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _environment() -> Any:
+    """Everything that is put into the page is escaped, unless a template says otherwise about our own SVG."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )  # fmt: skip
+    environment.filters["code"] = _code
+    return environment
+
+
+def _fill(template: str, report: Report, md: bool) -> str:
+    """Markdown or LaTeX: there is no HTML to escape for, so each text goes through its own escape, `e`."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    marks = ("{{", "}}", "{%", "%}", "{#", "#}") if md else ("<<", ">>", "<%", "%>", "<#", "#>")
+    names: Any = ("variable_start_string", "variable_end_string", "block_start_string", "block_end_string",
+             "comment_start_string", "comment_end_string")  # fmt: skip
+    delimiters: dict[str, Any] = dict(zip(names, marks, strict=True))
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=False, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined, **delimiters,
+    )  # fmt: skip
+    environment.filters["e"] = escape_markdown if md else escape_latex
+    environment.filters["table"] = markdown if md else latex
+    return environment.get_template(template).render(_context(report))
