@@ -9,27 +9,43 @@ from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
 from solvers.methods.projected_newton import ProjectedNewton
+from solvers.peers.clarabel_native import Clarabel
 from solvers.peers.cvxpy_reference import CvxpyReference
+from solvers.peers.daqp_qp import Daqp
 from solvers.peers.jaxopt_box_cdqp import JaxoptBoxCDQP
 from solvers.peers.jaxopt_box_osqp import JaxoptBoxOSQP
 from solvers.peers.jaxopt_projected_gradient import JaxoptProjectedGradient
+from solvers.peers.moreau_qp import Moreau
+from solvers.peers.mujoco_box_qp import MujocoBoxQP
+from solvers.peers.osqp_native import Osqp
+from solvers.peers.piqp_qp import Piqp
 from solvers.peers.proxsuite_qp import Proxsuite
+from solvers.peers.qpax_qp import Qpax
+from solvers.peers.quadprog_qp import Quadprog
 from solvers.peers.scipy_lbfgsb import ScipyLBFGSB
 
 __all__ = [
     "Auto",
+    "Clarabel",
     "ClosedForm",
     "CoordinateAscent",
     "CvxpyReference",
+    "Daqp",
     "DualNewton",
     "FrankWolfe",
     "JaxoptBoxCDQP",
     "JaxoptBoxOSQP",
     "JaxoptProjectedGradient",
     "MirrorAscent",
+    "Moreau",
+    "MujocoBoxQP",
     "MultiStart",
+    "Osqp",
+    "Piqp",
     "ProjectedGradient",
     "ProjectedNewton",
     "Proxsuite",
+    "Qpax",
+    "Quadprog",
     "ScipyLBFGSB",
 ]

@@ -1,0 +1,34 @@
+"""MuJoCo's `mju_boxQP`, a projected Newton method in C, as a peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfy.protocols import Stop
+from solvers.peers.quadratic import Answer, Programs, QuadraticPeer
+
+
+@dataclass(frozen=True)
+class MujocoBoxQP(QuadraticPeer):
+    """`mujoco.mju_boxQP` on every example, in a loop; p [..., k]. It knows bounds only and has no tolerance to set.
+
+    Reference: Tassa, Mansard and Todorov (2014), control-limited differential dynamic programming.
+    """
+
+    library = "mujoco"
+    sums = False
+    definite = True
+
+    def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:
+        import mujoco
+
+        n, k = given.g.shape
+        p = np.empty((n, k))
+        p[:] = np.clip(0.0, given.low, given.high) if start is None else start
+        factor, index = np.empty((k, k + 7)), np.empty(k, dtype=np.int32)
+        rank = np.empty(n, dtype=np.int64)
+        for i in range(n):
+            rank[i] = mujoco.mju_boxQP(p[i], factor, index, given.hessian(i), given.g[i], given.low, given.high)
+        return Answer(p, np.full(n, -1), rank >= 0)

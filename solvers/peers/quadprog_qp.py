@@ -1,0 +1,39 @@
+"""quadprog, Goldfarb and Idnani's dual active-set method, as a peer (GPL: called, never bundled)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfy.protocols import Stop
+from solvers.peers.quadratic import Answer, Programs, QuadraticPeer
+
+
+@dataclass(frozen=True)
+class Quadprog(QuadraticPeer):
+    """`quadprog.solve_qp` on every example, bounds written as 2 k rows; it has no tolerance and no warm start.
+
+    Reference: Goldfarb and Idnani (1983).
+    """
+
+    library = "quadprog"
+    definite = True
+
+    def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:
+        import quadprog
+
+        n, k = given.g.shape
+        fixed = given.total is not None
+        eye = np.eye(k)
+        sums = np.ones((k, 1)) if fixed else np.zeros((k, 0))
+        C = np.ascontiguousarray(np.concatenate([sums, eye, -eye], axis=1))
+        b = np.concatenate([[given.total] if fixed else [], given.low, -given.high])
+        p, steps, solved = np.empty((n, k)), np.empty(n), np.ones(n, dtype=bool)
+        for i in range(n):
+            try:
+                found = quadprog.solve_qp(given.hessian(i), -given.g[i], C, b, int(fixed))
+                p[i], steps[i] = found[0], found[3][0]
+            except ValueError:  # its way of saying that it failed
+                p[i], steps[i], solved[i] = np.nan, -1, False
+        return Answer(p, steps, solved)

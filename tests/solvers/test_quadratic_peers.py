@@ -1,0 +1,125 @@
+"""Outside codes for quadratic programs behind the protocol: right answers, in both frameworks, or a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gfy
+import solvers
+from gfy.backend import get_backend, tree_map
+
+PEERS = ("MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Osqp", "Clarabel", "Moreau", "Qpax", "Proxsuite")
+K, BATCH, RANK = 7, 5, 2
+TIGHT = gfy.Stop(tol=1e-10, max_steps=20_000)
+
+
+def problem_of(domain: Any, low_rank: bool) -> Any:
+    energy = gfy.Pairwise() if low_rank else gfy.LinearQuadratic()
+    return gfy.InnerProblem(energy, gfy.Gini(0.7), domain)
+
+
+def inputs(rng: np.random.Generator, low_rank: bool, shared: bool, batch: tuple[int, ...]) -> Any:
+    u = 2 * rng.normal(size=(*batch, K))
+    A = rng.normal(size=(*(() if shared else batch), K, RANK if low_rank else K))
+    if low_rank:
+        return gfy.Pairwise.Input(u, A)
+    return gfy.LinearQuadratic.Input(u, -A @ np.swapaxes(A, -1, -2) / K)
+
+
+def best_by_enumeration(H: np.ndarray, g: np.ndarray, low: float, high: float, total: float | None) -> np.ndarray:
+    """The solution of a small strictly convex program, by trying which coordinates rest on which bound."""
+    import itertools
+
+    k, best, value = len(g), None, np.inf
+    for sides in itertools.product((0, 1, 2), repeat=k):  # free, at low, at high
+        side = np.array(sides)
+        free = side == 0
+        p = np.where(side == 1, low, high).astype(float)
+        n = int(free.sum())
+        size = n + (total is not None)
+        system, right = np.zeros((size, size)), np.zeros(size)
+        system[:n, :n] = H[np.ix_(free, free)]
+        right[:n] = -g[free] - H[np.ix_(free, ~free)] @ p[~free]
+        if total is not None:
+            system[n, :n] = system[:n, n] = 1.0
+            right[n] = total - p[~free].sum()
+            if n == 0 and abs(right[n]) > 1e-12:
+                continue
+        if n:
+            p[free] = np.linalg.solve(system, right)[:n]
+        if (p < low - 1e-12).any() or (p > high + 1e-12).any():
+            continue
+        here = 0.5 * p @ H @ p + g @ p
+        if here < value:
+            best, value = p, here
+    assert best is not None
+    return best
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[tuple[bool, bool, bool], tuple[Any, np.ndarray]]:
+    """Inputs and solutions for boxes and simplices, low rank and dense, shared and per example."""
+    found = {}
+    for simplex in (False, True):
+        for low_rank in (False, True):
+            for shared in (False, True):
+                rng = np.random.default_rng([7, simplex, low_rank, shared])
+                v = inputs(rng, low_rank, shared, (BATCH,))
+                p = []
+                for n in range(BATCH):
+                    matrix = v[1] if shared else v[1][n]
+                    U = -matrix @ matrix.T if low_rank else matrix
+                    H, g = 0.7 * np.eye(K) - U, -(v.u[n] + 0.35)
+                    p.append(best_by_enumeration(H, g, 0.0, 1.0, 1.0 if simplex else None))
+                found[simplex, low_rank, shared] = (v, np.stack(p))
+    return found
+
+
+@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("simplex", [False, True])
+@pytest.mark.parametrize("low_rank", [False, True])
+def test_a_peer_finds_the_solution(name: str, simplex: bool, low_rank: bool, backend: str, truth: Any) -> None:
+    solver = getattr(solvers, name)()
+    problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), low_rank)
+    reason = solver.unsupported(problem)
+    if reason is not None:
+        assert "sum" in reason or "not installed" in reason, reason
+        pytest.skip(reason)
+    library = get_backend(backend)
+    for shared in (False, True):
+        v, expected = truth[simplex, low_rank, shared]
+        given = tree_map(lambda x: library.asarray(np.array(x), dtype="float64"), v)
+        found = solver.solve(problem, given, None, TIGHT)
+        p = library.to_numpy(found.p)
+        assert np.abs(p - expected).max() < 1e-6, name
+        if name != "Qpax":  # it goes on to its last step at this tolerance and then denies to have converged
+            assert library.to_numpy(found.converged).all()
+        warm = solver.solve(problem, given, library.asarray(np.array(expected), dtype="float64"), TIGHT)
+        assert np.abs(library.to_numpy(warm.p) - expected).max() < 1e-6, name
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_what_is_no_quadratic_program_is_refused(name: str) -> None:
+    solver = getattr(solvers, name)()
+    shannon = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryShannon(), gfy.Box(0.0, 1.0))
+    for problem in (shannon, problem_of(gfy.Ball(1.0), False)):
+        reason = solver.unsupported(problem)
+        assert reason is not None
+        assert len(reason.split()) >= 4
+
+
+@pytest.mark.parametrize("name", ["Daqp", "MujocoBoxQP"])
+def test_two_batch_axes_and_jit(name: str) -> None:
+    jax = pytest.importorskip("jax")
+    solver = getattr(solvers, name)()
+    problem = problem_of(gfy.Box(0.0, 1.0), True)
+    if (reason := solver.unsupported(problem)) is not None:
+        pytest.skip(reason)
+    v = inputs(np.random.default_rng(3), True, False, (2, 3))
+    given = tree_map(jax.numpy.asarray, v)
+    p = jax.jit(lambda v: solver.solve(problem, v, None, TIGHT).p)(given)
+    assert p.shape == (2, 3, K)
+    assert gfy.certify(problem, given, p).gap.max() < 1e-8
