@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gfy.protocols import Stop
-from solvers.peers.quadratic import Answer, Programs, QuadraticPeer, cores, each
+from solvers.peers.host_batch import Answer, cores, each
+from solvers.peers.quadratic import Programs, QuadraticPeer
 
 _EQUALITY = 5  # DAQP's code of a constraint that holds with equality
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gfy.protocols import Stop
+from solvers.peers.host_batch import Answer
 from solvers.peers.lifted import lift
-from solvers.peers.quadratic import Answer, Programs, QuadraticPeer
+from solvers.peers.quadratic import Programs, QuadraticPeer
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gfy.protocols import Stop
+from solvers.peers.host_batch import Answer
 from solvers.peers.lifted import lift
-from solvers.peers.quadratic import Answer, Programs, QuadraticPeer
+from solvers.peers.quadratic import Programs, QuadraticPeer
 
 
 @dataclass(frozen=True)

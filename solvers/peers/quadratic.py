@@ -1,29 +1,20 @@
-"""What the adapters of quadratic-programming codes share: programs from inner problems, one host call per batch.
-
-A code that works on NumPy arrays is given the whole batch at once, so that the adapter adds one copy of the inputs and
-nothing per example; how the batch is worked off (a loop, threads, a batched call) is the adapter's business.
-"""
+"""What the adapters of quadratic-programming codes share: the programs that belong to inner problems."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gfy.backend import backend_of, tree_map
 from gfy.energies import LowRank
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Result, Solution, Stop
+from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic
 from gfy.sets import BandSet
-from solvers.loop import check
-from solvers.peers.host import shaped, unflat
+from solvers.peers.host_batch import Answer, on_host_batch
 from solvers.peers.jaxopt_shared import not_quadratic
 
 
@@ -61,14 +52,6 @@ class Programs:
         return None if self.A is None else self.A[n % len(self.A)]
 
 
-class Answer(NamedTuple):
-    """What a code says of each program: p [n, k], iterations [n] (-1 where it does not count), success [n]."""
-
-    p: np.ndarray
-    steps: np.ndarray
-    solved: np.ndarray
-
-
 @dataclass(frozen=True)
 class QuadraticPeer:
     """An outside code for quadratic programs behind the protocol: a subclass names its library and solves a batch."""
@@ -96,21 +79,10 @@ class QuadraticPeer:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
-        backend = backend_of(v)
-        v, p0 = backend.stop_gradient((v, p0))
-        start = problem.initial_point(v, p0)
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
+            return self._batch(programs(problem, inputs, batch), start, stop)
 
-        def host(inputs: Any, point: np.ndarray) -> Solution:
-            inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
-            point = np.asarray(point, dtype=np.float64)
-            batch, k = point.shape[:-1], point.shape[-1]
-            flat = point.reshape(-1, k)
-            found = self._batch(programs(problem, inputs, batch), flat.copy() if p0 is not None else None, stop)
-            return unflat(_judged(problem, flat, found), batch)
-
-        answer: Solution = backend.callback(host, _shaped(start), v, start)
-        return answer
+        return on_host_batch(self, problem, v, p0, stop, work)
 
     def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:
         """Solve every program; `start` [n, k] is a warm start."""
@@ -150,43 +122,3 @@ def _rows(matrix: np.ndarray | None, batch: tuple[int, ...]) -> np.ndarray | Non
     if matrix.size == event[0] * event[1]:
         return np.ascontiguousarray(matrix.reshape(1, *event))
     return np.ascontiguousarray(np.broadcast_to(matrix, (*batch, *event)).reshape(-1, *event))
-
-
-def each(work: Callable[[int], None], count: int, threads: int = 1) -> None:
-    """work(n) for n below count, on several threads where the code releases the interpreter."""
-    if threads <= 1 or count < 2 * threads:
-        for n in range(count):
-            work(n)
-        return
-
-    def part(first: int) -> None:
-        for n in range(first, count, threads):
-            work(n)
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(part, range(threads)))
-
-
-def cores() -> int:
-    """The processors this process may use, or fewer where OMP_NUM_THREADS says so."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return min(here, int(said)) if said.isdigit() and int(said) > 0 else here
-
-
-def _shaped(point: Array) -> Solution:
-    found = shaped(point)
-    return found._replace(result=found.steps)
-
-
-def _judged(problem: InnerProblem, fallback: np.ndarray, found: Answer) -> Solution:
-    """The answers made feasible; where a code failed, its claim is false and the error is infinite."""
-    finite = np.isfinite(found.p).all(-1)
-    p = np.where(finite[:, None], found.p, fallback)
-    violation = np.asarray(problem.domain.violation(p))
-    if (violation > 0).any():
-        p = np.asarray(problem.domain.project(p))
-    fine = np.asarray(found.solved, dtype=bool) & finite
-    result = np.where(finite, np.where(fine, Result.CONVERGED, Result.STEP_LIMIT), Result.NOT_FINITE)
-    error = np.where(fine, 0.0, np.inf)
-    return Solution(p, error, np.asarray(found.steps, dtype=np.int32), fine, result.astype(np.int32))

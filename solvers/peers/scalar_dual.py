@@ -1,0 +1,136 @@
+"""The one-dimensional dual of rank-1 problems by root finders off the shelf: the idea of `DualNewton` in a few lines.
+
+With U = -a a^T on a box, F(t) = t - <a, p(u - a t)> increases in t, one equation per example. Its root lies between the
+smallest and the largest value that <a, p> takes on the box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Separable
+from gfy.sets import BandSet
+from solvers.peers import jaxopt_shared
+from solvers.peers.host_batch import Answer, on_host_batch
+
+
+def not_scalar(problem: InnerProblem) -> str | None:
+    """Why the problem has no one-dimensional dual of this kind, in a sentence."""
+    if problem.energy.name != "Pairwise":
+        return f"{problem.energy.name} is not U = -a a^T: this peer solves the one-dimensional dual of rank 1"
+    domain = problem.domain
+    if not isinstance(domain, BandSet) or domain.total is not None or not domain.compact:
+        return f"the dual of a problem on {domain.name} has more than one unknown"
+    if not isinstance(problem.regularizer, Separable):
+        return f"{problem.regularizer.name} has no argmax map per coordinate"
+    return None
+
+
+@dataclass(frozen=True)
+class ScipyFindRoot:
+    """`scipy.optimize.elementwise.find_root` on the dual equations of a batch; p [..., k], A [..., k, 1].
+
+    Reference: Chandrupatla (1997), the bracketing method behind it.
+    """
+
+    @property
+    def name(self) -> str:
+        return "ScipyFindRoot"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        return not_scalar(problem)
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
+            from scipy.optimize import elementwise
+
+            if inputs.A.shape[-1] != 1:
+                return _refused(batch, inputs.u.shape[-1])
+            k = inputs.u.shape[-1]
+            u, a = (np.broadcast_to(x, (*batch, k)).reshape(-1, k) for x in (inputs.u, inputs.A[..., 0]))
+            omega, domain = problem.regularizer, problem.domain
+            assert isinstance(omega, Separable)
+            low, high = domain.bounds(u)  # type: ignore[attr-defined]
+
+            def response(t: np.ndarray, n: np.ndarray) -> np.ndarray:
+                p: np.ndarray = omega.coordinate_argmax(u[n] - a[n] * t[..., None], low, high)
+                return p
+
+            def F(t: np.ndarray, n: np.ndarray) -> np.ndarray:
+                n = n.astype(int)
+                gap: np.ndarray = t - (a[n] * response(t, n)).sum(-1)
+                return gap
+
+            ends = np.sort(np.stack([a * low, a * high]), axis=0).sum(-1)
+            rows = np.arange(len(u))
+            tolerances = {"xatol": 0.0, "xrtol": 1e-15, "fatol": stop.tol, "frtol": 0.0}
+            found = elementwise.find_root(
+                F, (ends[0] - 1e-9, ends[1] + 1e-9), args=(rows,), tolerances=tolerances, maxiter=stop.max_steps
+            )
+            return Answer(response(found.x, rows), found.nit, found.success)
+
+        return on_host_batch(self, problem, v, p0, stop, work)
+
+
+def _refused(batch: tuple[int, ...], k: int) -> Answer:
+    """No answer where A has more than one column, which only its shape tells."""
+    n = int(np.prod(batch))
+    return Answer(np.full((n, k), np.nan), np.full(n, -1), np.zeros(n, dtype=bool))
+
+
+@dataclass(frozen=True)
+class JaxoptBisection:
+    """`jaxopt.Bisection` on the dual equation of every example, vmapped; p [..., k], A [..., k, 1]."""
+
+    @property
+    def name(self) -> str:
+        return "JaxoptBisection"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if find_spec("jaxopt") is None:
+            return jaxopt_shared.missing()
+        return not_scalar(problem)
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        def work(v: Any, start: Array) -> tuple[Array, Array, Array]:
+            import jax
+            import jax.numpy as jnp
+
+            u, a = jnp.broadcast_to(v.u, start.shape), jnp.broadcast_to(v.A[..., 0], start.shape)
+            omega, (low, high) = problem.regularizer, problem.domain.bounds(u)  # type: ignore[attr-defined]
+            assert isinstance(omega, Separable)
+
+            def one(u: Array, a: Array) -> tuple[Array, Array, Array]:
+                def response(t: Array) -> Array:
+                    return omega.coordinate_argmax(u - a * t, low, high)
+
+                ends = jnp.sort(jnp.stack([a * low, a * high]), axis=0).sum(-1)
+                finder = jaxopt_shared.jaxopt().Bisection(
+                    lambda t: t - (a * response(t)).sum(),
+                    ends[0] - 1e-9,
+                    ends[1] + 1e-9,
+                    maxiter=200,
+                    tol=stop.tol,
+                    check_bracket=False,
+                )
+                found = finder.run()
+                return response(found.params), found.state.error, found.state.iter_num
+
+            for _ in start.shape[:-1]:
+                one = jax.vmap(one)
+            p, error, steps = one(u, a)
+            wide = v.A.shape[-1] != 1
+            return (start, jnp.full_like(error, jnp.inf), steps) if wide else (p, error, steps)
+
+        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
+        return found._replace(converged=found.converged & (found.error <= stop.tol))
