@@ -9,6 +9,7 @@ from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
 from solvers.methods.projected_newton import ProjectedNewton
+from solvers.peers.by_hand import ByHand
 from solvers.peers.clarabel_native import Clarabel
 from solvers.peers.cvxpy_reference import CvxpyReference
 from solvers.peers.daqp_qp import Daqp
@@ -22,10 +23,12 @@ from solvers.peers.piqp_qp import Piqp
 from solvers.peers.proxsuite_qp import Proxsuite
 from solvers.peers.qpax_qp import Qpax
 from solvers.peers.quadprog_qp import Quadprog
+from solvers.peers.scalar_dual import JaxoptBisection, ScipyFindRoot
 from solvers.peers.scipy_lbfgsb import ScipyLBFGSB
 
 __all__ = [
     "Auto",
+    "ByHand",
     "Clarabel",
     "ClosedForm",
     "CoordinateAscent",
@@ -33,6 +36,7 @@ __all__ = [
     "Daqp",
     "DualNewton",
     "FrankWolfe",
+    "JaxoptBisection",
     "JaxoptBoxCDQP",
     "JaxoptBoxOSQP",
     "JaxoptProjectedGradient",
@@ -47,5 +51,6 @@ __all__ = [
     "Proxsuite",
     "Qpax",
     "Quadprog",
+    "ScipyFindRoot",
     "ScipyLBFGSB",
 ]

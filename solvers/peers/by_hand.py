@@ -1,0 +1,81 @@
+"""Fifteen lines by hand: accelerated projected gradient as a user would write it for one problem, in either framework.
+
+The loop knows the problem by its gradient and its projection only. Its step length is tuned once per batch: the largest
+eigenvalue of the Hessian where the energy is quadratic, by power iteration; `step` otherwise. It looks at its movement
+every `look` steps and stops the whole batch when no example moves more than the tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gfy.backend import backend_of
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic
+from solvers.loop import check
+
+_POWER_STEPS = 30
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """p <- project(q + step grad(q)), q = p + momentum (p - previous p), no restarts, no per-example masks; p [..., k].
+
+    Reference: Nesterov (1983); Beck and Teboulle (2009).
+    """
+
+    step: float | None = None
+    look: int = 10
+
+    @property
+    def name(self) -> str:
+        return "ByHand"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not isinstance(problem.regularizer, Quadratic):
+            return f"the gradient of {problem.regularizer.name} is not finite everywhere, as this plain loop needs"
+        if not (problem.energy.concave and problem.energy.smooth):
+            return f"{problem.energy.name} is not smooth and concave in p, as this plain loop needs"
+        return None
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        backend = backend_of(v)
+        xp = backend.xp
+        v, p0 = backend.stop_gradient((v, p0))
+        p = problem.initial_point(v, p0)
+        step = _step(problem, v, p) if self.step is None else self.step
+        mu = problem.strong_concavity
+        root = (mu * step) ** 0.5
+        momentum = (1 - root) / (1 + root)
+
+        def several(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            p, q, count, _ = state
+            for _step_number in range(self.look):
+                new = problem.domain.project(q + step * problem.grad(v, q))
+                q = new + momentum * (new - p)
+                p, moved = new, xp.max(xp.abs(new - p))
+            return p, q, count + self.look, moved
+
+        def going(state: tuple[Any, ...]) -> Any:
+            return (state[3] > stop.tol) & (state[2] < stop.max_steps)
+
+        far = 0 * xp.max(xp.abs(p)) + float("inf") if p.size else 0 * p.sum()
+        count = xp.astype(0 * p.sum(), xp.int32)
+        p, _, count, moved = backend.while_loop(going, several, (p, p, count, far))
+        each = 0 * p.sum(-1)
+        return Solution(p, each + moved, xp.astype(each, xp.int32) + count, each + moved <= stop.tol)
+
+
+def _step(problem: InnerProblem, v: Input, p: Array) -> Any:
+    """1 / L, L the largest eigenvalue of the Hessian over the batch, by power iteration on gradient differences."""
+    xp = backend_of(v).xp
+    base, x = problem.grad(v, 0 * p), 0 * p + 1.0
+    for _ in range(_POWER_STEPS):
+        x = x / xp.sqrt((x * x).sum(-1))[..., None]
+        x = base - problem.grad(v, x)
+    return 1 / (1.05 * xp.max(xp.sqrt((x * x).sum(-1))))
