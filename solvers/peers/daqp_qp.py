@@ -27,10 +27,10 @@ class Daqp(QuadraticPeer):
         import daqp
 
         n, k = given.g.shape
-        fixed = given.total is not None
-        rows = np.ones((1, k)) if fixed else np.zeros((0, k))
-        upper, lower = (np.append(b, given.total) if fixed else b for b in (given.high, given.low))
-        sense = np.zeros(k + int(fixed), dtype=np.intc)
+        sums = [] if given.total is None else [given.total]
+        rows = np.ones((len(sums), k))
+        upper, lower = (np.concatenate([b, sums]) for b in (given.high, given.low))
+        sense = np.zeros(k + len(sums), dtype=np.intc)
         sense[k:] = _EQUALITY
         given.hessian(0)  # formed once, before threads ask for it
         p, steps, flags = np.empty((n, k)), np.empty(n), np.empty(n)

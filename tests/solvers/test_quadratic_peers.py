@@ -12,7 +12,7 @@ import solvers
 from gfy.backend import get_backend, tree_map
 
 PEERS = ("MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Osqp", "Clarabel", "Moreau", "Qpax", "Proxsuite")
-K, BATCH, RANK = 7, 5, 2
+K, BATCH, RANK = 5, 4, 2
 TIGHT = gfy.Stop(tol=1e-10, max_steps=20_000)
 
 
