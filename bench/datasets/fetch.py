@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bench.datasets.catalogue import Entry, File
 from bench.datasets.locate import cache_dir
@@ -31,6 +31,7 @@ class ResumingDownloader:
     part: Path
     attempts: int = 3
     timeout: float = 30.0
+    most_bytes: int = 2**30  # what a file may have at the most: an answer without an end must not fill the disk
     progress: Callable[[int, int | None], None] | None = None
 
     def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> None:
@@ -43,6 +44,9 @@ class ResumingDownloader:
                 self._go_on(url)
                 os.replace(self.part, output_file)
                 return
+            except FetchError:
+                self.part.unlink(missing_ok=True)
+                raise
             except requests.exceptions.HTTPError as error:
                 status = error.response.status_code if error.response is not None else 0
                 if status == 416:  # what we kept does not fit what is there now: start afresh
@@ -52,7 +56,7 @@ class ResumingDownloader:
                 failure = error
             except (requests.exceptions.RequestException, OSError) as error:
                 failure = error
-        kept = self.part.stat().st_size if self.part.exists() else 0
+        kept = self._kept()
         raise FetchError(
             f"{url} broke off {self.attempts} times ({failure}); {kept} bytes are kept, run again to go on"
         ) from failure
@@ -60,7 +64,7 @@ class ResumingDownloader:
     def _go_on(self, url: str) -> None:
         import requests
 
-        have = self.part.stat().st_size if self.part.exists() else 0
+        have = self._kept()
         headers = {"Range": f"bytes={have}-"} if have else {}
         # Identity: with a compressed answer the byte positions would not be the file's.
         headers["Accept-Encoding"] = "identity"
@@ -70,14 +74,32 @@ class ResumingDownloader:
             length = answer.headers.get("Content-Length")
             start = have if resumed else 0
             total = start + int(length) if length else None
-            with self.part.open("ab" if resumed else "wb") as target:
+            if total is not None and total > self.most_bytes:
+                raise FetchError(f"{url} has {total} bytes; at most {self.most_bytes} are fetched")
+            with self._opened(resumed) as target:
                 for chunk in answer.iter_content(CHUNK):
                     target.write(chunk)
+                    if target.tell() > self.most_bytes:
+                        raise FetchError(f"{url} sent more than {self.most_bytes} bytes; nothing was kept")
                     if self.progress is not None:
                         self.progress(target.tell(), total)
             size = self.part.stat().st_size
         if total is not None and size != total:
             raise OSError(f"{size} of {total} bytes arrived")
+
+    def _kept(self) -> int:
+        """The bytes of an earlier attempt; what is no plain file of its own (a link) is removed, never followed."""
+        if self.part.is_symlink() or (self.part.exists() and not self.part.is_file()):
+            try:
+                self.part.unlink()
+            except OSError as error:
+                raise FetchError(f"{self.part} is in the way and cannot be removed ({error})") from error
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def _opened(self, resumed: bool) -> IO[bytes]:
+        """The file to write, opened without following a link that may have appeared in the meantime."""
+        how = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if resumed else os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0)
+        return os.fdopen(os.open(self.part, how, 0o644), "ab" if resumed else "wb")
 
 
 def fetch(
@@ -110,7 +132,7 @@ def _fetch_file(
     target = root / file.path
     part = target.with_name(target.name + ".part")
     report = None if progress is None else (lambda done, total: progress(file.path, done, total))
-    downloader = ResumingDownloader(part, attempts, timeout, report)
+    downloader = ResumingDownloader(part, attempts, timeout, progress=report)
     quiet = pooch.get_logger()
     level = quiet.level
     quiet.setLevel("WARNING")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.datasets.catalogue import Entry, File
-from bench.datasets.fetch import FetchError, faults, fetch
+from bench.datasets.fetch import FetchError, ResumingDownloader, faults, fetch
 from bench.datasets.locate import find
 
 pytest.importorskip("pooch", reason="fetching needs pooch: pip install 'gfy-suite[data]'")
@@ -41,6 +41,16 @@ class Handler(BaseHTTPRequestHandler):
         mood = self.server.mood
         if mood == "missing":
             self.send_error(404)
+            return
+        if mood == "endless":
+            self.send_response(200)
+            self.end_headers()
+            self.close_connection = True
+            for _ in range(1_000):  # an end all the same, should nobody hang up
+                try:
+                    self.wfile.write(b"x" * 10_000)
+                except OSError:
+                    return
             return
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and mood != "no ranges" else 0
         body = BODY[start:] if mood != "corrupt" else b"\0" * (len(BODY) - start)
@@ -142,3 +152,25 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     file = File("x.bin", "http://127.0.0.1:9/x.bin", hashlib.sha256(BODY).hexdigest())
     with pytest.raises(FetchError, match="broke off 2 times"):
         fetch(Entry("x", "mulan", {"all": file}, 1, 1, (1,), "nowhere"), tmp_path, attempts=2, timeout=0.5)
+
+
+def test_a_link_in_the_way_is_not_followed(server: Server, tmp_path: Path) -> None:
+    """A `.part` file that is a symbolic link must not make the download overwrite its target."""
+    precious = tmp_path / "precious"
+    precious.write_text("keep me")
+    what = small(server)
+    target = tmp_path / "data" / what.files["all"].path
+    target.parent.mkdir(parents=True)
+    target.with_name(target.name + ".part").symlink_to(precious)
+    assert fetch(what, tmp_path / "data")["all"].read_bytes() == BODY
+    assert precious.read_text() == "keep me"
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_an_answer_without_an_end_is_cut_off(server: Server, tmp_path: Path, announced: bool) -> None:
+    server.mood = "honest" if announced else "endless"
+    part = tmp_path / "x.part"
+    downloader = ResumingDownloader(part, attempts=1, timeout=5.0, most_bytes=100_000)
+    with pytest.raises(FetchError, match="100000"):
+        downloader(f"http://127.0.0.1:{server.server_address[1]}/x", str(tmp_path / "x"), None)
+    assert not part.exists()

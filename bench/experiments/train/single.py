@@ -85,7 +85,7 @@ def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, 
     """The state of a checkpoint, if it is one of the same training."""
     import jax.numpy as jnp
 
-    saved, moments = read(plan.out)
+    saved, moments = read(plan.out, own_solver=recipe.solver)
     before = {name: saved.training.get(name) for name in facts}
     differing = [name for name in facts if name != "epochs" and before[name] != facts[name]]
     if saved.model != recipe.model:
