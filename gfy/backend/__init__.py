@@ -6,11 +6,14 @@ import sys
 from functools import cache
 from typing import Any
 
-from gfy.backend.base import Backend
+from gfy.backend.base import Backend, WithCaptured
 from gfy.backend.tree import leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 
-__all__ = ["Backend", "backend_of", "get_backend", "leaves", "namespace", "tree_map"]
+__all__ = [
+    "Backend", "WithCaptured", "backend_of", "floating_leaf", "get_backend", "is_floating", "leaves", "namespace",
+    "tree_map",
+]  # fmt: skip
 
 
 @cache
@@ -69,3 +72,20 @@ def namespace(x: Any) -> Any:
     if name is None:
         raise GfyTypeError(f"expected a jax, torch or numpy array, got {type(x).__name__}")
     return get_backend(name).xp
+
+
+def is_floating(x: Any) -> bool:
+    """Whether x is an array of real floating-point numbers, of any width."""
+    return "float" in str(getattr(x, "dtype", ""))
+
+
+def floating_leaf(tree: Any) -> Any:
+    """The first array of a tree that holds floating-point numbers: what a solution is typed like.
+
+    Where there is none (v holds indices only), the first array in float32.
+    """
+    arrays = [leaf for leaf in leaves(tree) if hasattr(leaf, "dtype")]
+    for leaf in arrays:
+        if is_floating(leaf):
+            return leaf
+    return backend_of(tree).astype(arrays[0], "float32")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfy.backend import backend_of
+from gfy.gradients.solving import solve_constant
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, InnerSolver, Input, Stop
+from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,17 @@ class Envelope:
     def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
         return solver.unsupported(problem)
 
+    def solution(
+        self,
+        problem: InnerProblem,
+        solver: InnerSolver,
+        v: Input,
+        p0: Array | None = None,
+        stop: Stop = Stop(),
+    ) -> Solution:
+        """The solver's solution, a constant."""
+        return solve_constant(problem, solver, v, p0, stop)
+
     def argmax(
         self,
         problem: InnerProblem,
@@ -31,6 +42,5 @@ class Envelope:
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Array:
-        backend = backend_of(v)
-        detached = backend.stop_gradient(v)
-        return backend.stop_gradient(solver.solve(problem, detached, p0, stop).p)
+        """p* as a constant, [..., k]."""
+        return self.solution(problem, solver, v, p0, stop).p
