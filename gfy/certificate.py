@@ -68,6 +68,7 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
         given = source.to_numpy(p).astype(np.float64)
         # a point outside C has no value there: the nearest point of C is what is certified
         inside = problem.domain.project(given) if (violation > 0).any() else given
+        _tell_precision(judged, v64, _double(double, inside))
         gap, residual, value = _judge(judged, v64, _double(double, inside))
     concave = problem.energy.concave
     distance = _distance(problem, v64, gap, residual, value, np.sqrt((inside * inside).sum(-1)), double)
@@ -93,20 +94,19 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
         residual = p - domain.project(p + gradient)
     length = backend.xp.sqrt(dot(residual, residual))
     arrays = tuple(np.asarray(backend.to_numpy(x), dtype=np.float64) for x in (gap, length, value))
-    _tell_precision(problem, value)
     return np.maximum(arrays[0], 0.0), arrays[1], arrays[2]
 
 
-def _tell_precision(problem: InnerProblem, value: Array) -> None:
+def _tell_precision(problem: InnerProblem, v: Any, p: Array) -> None:
     """Warn where a function of the user's computes in less than float64 whatever it is given."""
-    dtype = str(value.dtype).rpartition(".")[2]
-    if dtype != "float64":
-        warn_once(
-            PrecisionWarning,
-            f"the energy of {problem.name} returns {dtype} for float64 arguments: the certificate is no better than "
-            f"the rounding of {dtype}; remove the casts inside the energy's function",
-            problem,
-        )
+    if problem.energy.array_api or not backend_of(v, p).narrows(problem.energy.value, v, p):
+        return
+    warn_once(
+        PrecisionWarning,
+        f"the energy of {problem.name} casts float64 numbers to a narrower dtype: the certificate is no better than "
+        "the rounding there; remove the casts from the energy's function",
+        problem,
+    )
 
 
 def _distance(

@@ -36,7 +36,8 @@ def argmax(
             result is a constant; torch warns where v requires a gradient.
         p0: a point to start from, [..., k].
         stop: the tolerance and the most steps of an iterative solver.
-        return_solution: return the whole `Solution` and not p alone, inside jit too.
+        return_solution: return the whole `Solution` and not p alone, inside jit too; its flags are then the caller's
+            to read, and no `UnsolvedWarning` is given.
 
     Returns:
         p* [..., k] in the dtype of v; half precision is computed in float32 and rounded. With `return_solution` the
@@ -65,7 +66,7 @@ def argmax(
     given = admit(problem, v, last_axis(p0))
     if mode is None:
         tell_dropped(problem, given.v)
-    found = solve_given(given, solver, mode or Envelope(), p0, stop)
+    found = solve_given(given, solver, mode or Envelope(), p0, stop, return_solution)
     return given.answer(found if return_solution else found.p)
 
 
@@ -93,17 +94,24 @@ def conjugate(
     """
     mode = as_mode(gradient) or Envelope()
     given = admit(problem, v, last_axis(p0))
-    found = solve_given(given, solver, mode, p0, stop)
+    found = solve_given(given, solver, mode, p0, stop, return_solution)
     value = given.problem.value(given.v, found.p)
     return given.answer((value, found) if return_solution else value)
 
 
 def solve_given(
-    given: Given, solver: InnerSolver | str | None, gradient: GradientMode, p0: Array | None, stop: Stop
+    given: Given,
+    solver: InnerSolver | str | None,
+    gradient: GradientMode,
+    p0: Array | None,
+    stop: Stop,
+    handed_over: bool = False,
 ) -> Solution:
-    """The solution of what a public function was given, p0 checked."""
-    start = check_start(given.problem, given.v, p0)
-    return solution_with(given.problem, given.v, solver, gradient, start, stop)
+    """The solution of what a public function was given, p0 checked; `handed_over`: the caller receives its flag."""
+    start, chosen = check_start(given.problem, given.v, p0), as_solver(solver)
+    found = solution_with(given.problem, given.v, chosen, gradient, start, stop)
+    tell_unsolved(given.problem, chosen, gradient, stop, found, handed_over)
+    return found
 
 
 def solve_with(
@@ -114,20 +122,22 @@ def solve_with(
     p0: Array | None,
     stop: Stop,
 ) -> Array:
-    """p*(v) by the solver, differentiated as the mode says; the reason where the two do not serve the problem."""
-    return solution_with(problem, v, solver, gradient, p0, stop).p
+    """p*(v) by the solver, differentiated as the mode says; an example that was not solved is told."""
+    chosen = as_solver(solver)
+    found = solution_with(problem, v, chosen, gradient, p0, stop)
+    tell_unsolved(problem, chosen, gradient, stop, found)
+    return found.p
 
 
 def solution_with(
     problem: InnerProblem,
     v: Input,
-    solver: InnerSolver | str | None,
+    solver: InnerSolver,
     gradient: GradientMode,
     p0: Array | None,
     stop: Stop,
 ) -> Solution:
-    """The solver's solution, its p differentiated as the mode says; an example that was not solved is told."""
-    solver = as_solver(solver)
+    """The solver's solution, its p differentiated as the mode says; the reason where the two do not serve."""
     reason = gradient.unsupported(problem, solver)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
@@ -135,9 +145,7 @@ def solution_with(
     closed = problem if energy is problem.energy else replace(problem, energy=energy)
     # a function that captured what is being traced is of no use to another trace
     keep = energy is problem.energy or backend_of(v).is_concrete(closed_v)
-    found = _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
-    tell_unsolved(problem, solver, gradient, stop, found)
-    return found
+    return _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
 
 
 _Run = Callable[[Input, Array | None], Solution]

@@ -17,6 +17,7 @@ from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 from gfy.regularizers.quadratic import Zero
+from gfy.telling import tell_unsolved
 
 _REDUCTIONS = ("none", "mean", "sum")
 _COSTS = ("hamming", "zero_one")
@@ -64,7 +65,8 @@ class Loss:
             v: the energy's Input.
             y: targets in C [..., k]: floats, integers or booleans; on the simplex class indices [...] too.
             p0: a point to start the solver from, [..., k].
-            return_solution: return the pair of the loss and the `Solution` of the inner problems, inside jit too.
+            return_solution: return the pair of the loss and the `Solution` of the inner problems, inside jit too; its
+                flags are then the caller's to read, and no `UnsolvedWarning` is given.
 
         Raises:
             GfyTypeError, GfyValueError: for arguments that cannot be used.
@@ -83,6 +85,8 @@ class Loss:
             p0 = check_start(given.problem, given.v, p0)
         here = self if given.problem is self.problem else replace(self, problem=given.problem)
         values, found = here._examples(given.v, y, p0)
+        if found is not None:
+            tell_unsolved(here.problem, *self.means, self.stop, found, return_solution)
         if not return_solution:
             return given.answer(self._reduce(values))
         if found is None:
@@ -102,7 +106,12 @@ class Loss:
         raise NotImplementedError(f"{type(self).__name__}._examples")
 
     def _solve(self, problem: InnerProblem, v: Input, p0: Array | None) -> Solution:
-        return solution_with(problem, v, self.solver, self.gradient, p0, self.stop)  # type: ignore[arg-type]
+        return solution_with(problem, v, *self.means, p0, self.stop)
+
+    @property
+    def means(self) -> tuple[InnerSolver, GradientMode]:
+        """The solver and the gradient mode, which may have been given by name."""
+        return as_solver(self.solver), as_mode(self.gradient) or Envelope()
 
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":

@@ -23,9 +23,19 @@ _TOLD: set[int] = set()
 
 
 def tell_unsolved(
-    problem: InnerProblem, solver: InnerSolver, gradient: GradientMode, stop: Stop, found: Solution
+    problem: InnerProblem,
+    solver: InnerSolver,
+    gradient: GradientMode,
+    stop: Stop,
+    found: Solution,
+    handed_over: bool = False,
 ) -> None:
-    """Warn (or raise, within `gfy.debug()`) where examples were not solved; silent while a function is being staged."""
+    """Warn (or raise, within `gfy.debug()`) where examples were not solved; silent while a function is being staged.
+
+    `handed_over`: the caller receives the solution and reads its flags, so that there is nothing to warn about.
+    """
+    if handed_over and not DEBUG.get():
+        return
     if found.converged is None:  # a gradient mode that does not say
         return
     backend = backend_of(found.converged)
@@ -102,7 +112,7 @@ def _sentence(
     worst = "" if errors is None else f" (largest error {np.max(np.atleast_1d(errors)[bad]):.2g})"
     return (
         f"{bad.sum()} of {bad.size} inner problems {problem.name} were not solved by {solver.name} with "
-        f"{gradient.name} gradients to Stop(tol={stop.tol:g}, max_steps={stop.max_steps}){worst}.{why} Values and "
+        f"{gradient.name} gradients to Stop(tol={stop.tol}, max_steps={stop.max_steps}){worst}.{why} Values and "
         "gradients there are approximate: use another solver, more steps or a larger tolerance; return_solution=True "
         "gives the flag of every example."
     )

@@ -84,6 +84,9 @@ class Backend(Protocol):
     def widened(self, fn: Callable[..., Array], dtype: str) -> Callable[..., Array]:
         """fn, computing in at least this dtype, with the tensors it captured widened too."""
 
+    def narrows(self, fn: Callable[..., Array], *args: Tree) -> bool:
+        """Whether fn casts float64 numbers to a narrower dtype on its way."""
+
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Array]:
         """A function of trees with a pullback of its own.
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gfy.backend.base import Capture
-from gfy.backend.jax_capture import captured
+from gfy.backend.jax_capture import captured, narrows
 from gfy.backend.tree import leaves, tree_map
 
 
@@ -49,10 +49,14 @@ class JaxBackend:
         return captured(fn, *args)
 
     def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
-        return tuple(getattr(jax.eval_shape(fn, *args), "shape", ()))
+        # a new function at every call: JAX remembers the shapes of one it knows, also where it captured something else
+        return tuple(getattr(jax.eval_shape(lambda *some: fn(*some), *args), "shape", ()))
 
     def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
         return fn  # arrays of two dtypes meet in the wider one
+
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return narrows(fn, *args)
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
         @jax.custom_vjp

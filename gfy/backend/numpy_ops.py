@@ -38,6 +38,9 @@ class NumpyBackend(EagerLoops):
     def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
         return fn
 
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return False
+
     def stop_gradient(self, tree: Any) -> Any:
         return tree
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from gfy.backend.tree import tree_map
+from gfy.backend.tree import leaves, tree_map
 
 
 def gradient(fn: Callable[[Any], Any], x: Any) -> Any:
@@ -21,7 +21,7 @@ def gradient(fn: Callable[[Any], Any], x: Any) -> Any:
         return torch.func.grad(lambda q: fn(q).sum())(x)
     wanted = torch.is_grad_enabled()
     with torch.enable_grad():
-        q = x if x.requires_grad else x.detach().requires_grad_()
+        q = _variable(x)
         total = fn(q).sum()
         (found,) = _grad(total, q, None, wanted and (q is x or _has_other_sources(total, q)))
     return found
@@ -33,12 +33,21 @@ def hessian_product(fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
         return torch.func.jvp(torch.func.grad(lambda q: fn(q).sum()), (x,), (direction,))[1]
     wanted = torch.is_grad_enabled()
     with torch.enable_grad():
-        q = x if x.requires_grad else x.detach().requires_grad_()
+        q = _variable(x)
         total = fn(q).sum()
         wanted = wanted and (q is x or direction.requires_grad or _has_other_sources(total, q))
         (slope,) = _grad(total, q, None, True)
         (found,) = _grad(slope, q, direction, wanted)
     return found
+
+
+def _variable(x: Any) -> Any:
+    """x where it wants a gradient, else a copy that does: a source of the graph which no one outside asks about."""
+    if x.requires_grad:
+        return x
+    q = x.detach().requires_grad_()
+    q._gfy_inner = True
+    return q
 
 
 def _grad(out: Any, q: Any, weights: Any, keep: bool) -> tuple[Any]:
@@ -59,7 +68,7 @@ def _has_other_sources(out: Any, q: Any) -> bool:
 
 
 def sources(outputs: Iterable[Any]) -> Iterator[Any]:
-    """The tensors that want a gradient and that the outputs were computed from."""
+    """The tensors that want a gradient and that the outputs were computed from, but for those made here."""
     seen: set[Any] = set()
     stack = [out.grad_fn for out in outputs]
     while stack:
@@ -68,7 +77,7 @@ def sources(outputs: Iterable[Any]) -> Iterator[Any]:
             continue
         seen.add(node)
         variable = getattr(node, "variable", None)
-        if variable is not None:
+        if variable is not None and not getattr(variable, "_gfy_inner", False):
             yield variable
         stack.extend(parent for parent, _ in node.next_functions)
 
@@ -97,3 +106,21 @@ class _Widening(TorchFunctionMode):
     def _wide(self, x: Any) -> Any:
         narrow = isinstance(x, torch.Tensor) and x.is_floating_point() and x.itemsize < self.dtype.itemsize
         return x.to(self.dtype) if narrow else x
+
+
+def narrows(fn: Callable[..., Any], *args: Any) -> bool:
+    """Whether an operation of fn(*args) takes float64 tensors and gives a narrower floating one."""
+    with torch.no_grad(), _Watching() as watch:
+        fn(*args)
+    return watch.narrowed
+
+
+class _Watching(TorchFunctionMode):
+    narrowed = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor) and out.is_floating_point() and out.itemsize < 8:
+            given = [x for x in leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+            self.narrowed = self.narrowed or any(x.dtype == torch.float64 for x in given)
+        return out

@@ -12,7 +12,7 @@ import torch
 
 from gfy.backend.base import Capture
 from gfy.backend.eager import EagerLoops
-from gfy.backend.torch_functions import Widened, gradient, hessian_product
+from gfy.backend.torch_functions import Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.tree import leaves, tree_map, unflatten
 
@@ -71,6 +71,9 @@ class TorchBackend(EagerLoops):
 
     def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
         return Widened(fn, getattr(torch, dtype))
+
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return narrows(fn, *args)
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
         def fn(*args: Any) -> Any:
