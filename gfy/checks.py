@@ -222,7 +222,8 @@ def _with_values(check: Callable[[Any], None], tree: Any) -> None:
     """Run the check now where values can be read, on the host later where debugging, or not at all."""
     backend = backend_of(tree)
     if backend.is_concrete(tree):
-        check(tree)
+        with backend.reading():
+            check(tree)
     elif DEBUG.get() and backend.name == "jax":
         import jax
 

@@ -40,8 +40,9 @@ def tell_unsolved(
         return
     backend = backend_of(found.converged)
     if backend.is_concrete(found.converged):
-        if bool(found.converged.all()):
-            return
+        with backend.reading():
+            if bool(found.converged.all()):
+                return
         codes, errors = (
             None if x is None or not backend.is_concrete(x) else backend.to_numpy(x)
             for x in (found.result, found.error)

@@ -133,6 +133,9 @@ class Backend(Protocol):
     def is_concrete(self, *trees: Tree) -> bool:
         """Whether values can be read now (not while a function is being staged)."""
 
+    def reading(self) -> AbstractContextManager[Any]:
+        """A context in which concrete values can be computed with and read, also while something else is staged."""
+
     def on_host(self, *arrays: Array) -> bool:
         """Whether the arrays lie whole in the host's memory: on no accelerator, and not over several devices."""
 

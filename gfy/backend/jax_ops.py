@@ -118,6 +118,9 @@ class JaxBackend:
     def is_concrete(self, *trees: Any) -> bool:
         return not any(isinstance(leaf, jax.core.Tracer) for tree in trees for leaf in leaves(tree))
 
+    def reading(self) -> AbstractContextManager[Any]:
+        return jax.ensure_compile_time_eval()
+
     def on_host(self, *arrays: Any) -> bool:
         # where a staged function will run is not known yet: with one device there is no doubt
         return jax.default_backend() == "cpu" and jax.device_count() == 1

@@ -70,6 +70,9 @@ class NumpyBackend(EagerLoops):
     def is_concrete(self, *trees: Any) -> bool:
         return True
 
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def on_host(self, *arrays: Any) -> bool:
         return True
 

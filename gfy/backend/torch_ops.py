@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import array_api_compat.torch as xp_torch
@@ -141,6 +141,9 @@ class TorchBackend(EagerLoops):
             for x in leaves(t)
             if isinstance(x, torch.Tensor)
         )
+
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def on_host(self, *arrays: Any) -> bool:
         return self.is_concrete(arrays) and all(x.device.type == "cpu" for x in arrays)
