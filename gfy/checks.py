@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import backend_of, floating_leaf, is_floating, leaves, tree_map
+from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
@@ -113,6 +113,11 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     if k is None:
         k = int(y.shape[-1]) if y.ndim else 1
         problem = replace(problem, energy=problem.energy.sized(k))
+        if not is_floating(y) and y.ndim < 2 and isinstance(problem.domain, Simplex):
+            raise GfyTypeError(
+                f"y of shape {tuple(y.shape)} holds integers and may be class indices: tell {problem.energy.name} how "
+                "many classes there are, k=..."
+            )
     batch = problem.energy.batch_shape(v)
     integral = not is_floating(y)
     if integral and isinstance(problem.domain, Simplex) and tuple(y.shape) == batch and k != 1:
@@ -178,36 +183,31 @@ def _one_dtype(energy: Any, v: Input) -> Input:
     arrays = [leaf for leaf in leaves(v) if hasattr(leaf, "dtype")]
     for leaf in arrays:
         _refuse_complex("v", leaf)
-    names = {_dtype(leaf) for leaf in arrays}
-    if len(names) == 1 and names <= {"float32", "float64"} and backend.name != "torch":
-        return v
+    names = {dtype_name(leaf.dtype) for leaf in arrays}
     wide = "float64" if "float64" in names else "float32"
     whole = getattr(energy, "ranks", None) is not None  # all leaves are numbers to compute with
 
     def convert(leaf: Any) -> Any:
         if not hasattr(leaf, "dtype"):
             return leaf
-        if _dtype(leaf) != wide and (is_floating(leaf) or whole):
+        if dtype_name(leaf.dtype) != wide and (is_floating(leaf) or whole):
             return backend.astype(leaf, wide)
         return backend.asarray(leaf) if type(leaf).__module__ == "numpy" else leaf
 
-    if all(_dtype(leaf) == wide and type(leaf).__module__ != "numpy" for leaf in arrays):
+    if all(dtype_name(leaf.dtype) == wide and type(leaf).__module__ != "numpy" for leaf in arrays):
         return v
     return tree_map(convert, v)
 
 
 def _half(v: Input) -> str | None:
     """The one half-precision dtype that all floating leaves of v have; None where there is another."""
-    names = {_dtype(leaf) for leaf in leaves(v) if is_floating(leaf)}
+    names = {dtype_name(leaf.dtype) for leaf in leaves(v) if is_floating(leaf)}
     return next(iter(names)) if len(names) == 1 and not names <= {"float32", "float64"} else None
 
 
-def _dtype(leaf: Any) -> str:
-    return str(leaf.dtype).rpartition(".")[2]
-
-
 def _refuse_complex(argument: str, x: Any) -> None:
-    if "complex" in str(getattr(x, "dtype", "")) or isinstance(x, complex):
+    dtype = getattr(x, "dtype", None)
+    if isinstance(x, complex) or (dtype is not None and "complex" in dtype_name(dtype)):
         raise GfyTypeError(f"{argument} must hold real numbers, got {getattr(x, 'dtype', 'complex')}")
 
 

@@ -11,8 +11,8 @@ from gfy.backend.tree import leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 
 __all__ = [
-    "Backend", "WithCaptured", "backend_of", "floating_leaf", "get_backend", "is_floating", "leaves", "namespace",
-    "tree_map",
+    "Backend", "WithCaptured", "backend_of", "dtype_name", "floating_leaf", "get_backend", "is_floating", "leaves",
+    "namespace", "tree_map",
 ]  # fmt: skip
 
 
@@ -76,7 +76,14 @@ def namespace(x: Any) -> Any:
 
 def is_floating(x: Any) -> bool:
     """Whether x is an array of real floating-point numbers, of any width."""
-    return "float" in str(getattr(x, "dtype", ""))
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and "float" in dtype_name(dtype)
+
+
+@cache  # a dtype takes longer to print than an array of it to be summed
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype without its framework's: "float32", "bfloat16", "int64"."""
+    return str(dtype).rpartition(".")[2]
 
 
 def floating_leaf(tree: Any) -> Any:

@@ -321,6 +321,21 @@ def test_the_size_of_p_is_read_from_the_target_and_from_p0(asarray: Make, tonump
         gfy.argmax(held, v)
 
 
+def test_class_indices_need_the_number_of_classes(asarray: Make, tonumpy: Make) -> None:
+    """As many classes as examples is no answer: cross-entropy of three examples and five classes."""
+    scores, y = rng.normal(size=(3, 5)), np.array([4, 0, 2])
+    settings = (gfy.Shannon(), gfy.Simplex())
+    fn = lambda v, p: (v * p).sum(-1)  # noqa: E731
+    known = gfy.FenchelYoungLoss(
+        gfy.InnerProblem(gfy.CustomEnergy(fn, concave=True, k=5), *settings), stop=STOP
+    )
+    wanted = np.log(np.exp(scores).sum(-1)) - scores[np.arange(3), y]
+    assert np.abs(tonumpy(known(asarray(scores), asarray(y))) - wanted).max() < 1e-8
+    unknown = gfy.FenchelYoungLoss(gfy.InnerProblem(gfy.CustomEnergy(fn, concave=True), *settings))
+    with pytest.raises(gfy.GfyTypeError, match="how many classes there are, k=..."):
+        unknown(asarray(scores), asarray(y))
+
+
 def test_margin_losses_shift_a_function_that_captured_weights(
     backend: str, asarray: Make, tonumpy: Make
 ) -> None:

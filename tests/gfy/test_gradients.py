@@ -337,7 +337,7 @@ def test_checkpointing_refuses_what_it_would_not_differentiate() -> None:
     energy = gfy.CustomEnergy(lambda v, p: (hidden * v * p).sum(-1) - (p * p).sum(-1), concave=True)
     problem = gfy.InnerProblem(energy, gfy.BinaryGini(), BOX)
     v = torch.linspace(-1.0, 2.0, 4, dtype=torch.float64, requires_grad=True)
-    mode = gfy.Unrolled(steps=20, checkpoint=True)
+    mode = gfy.Unrolled(steps=40, checkpoint=True)
     p = gfy.argmax(problem, v, solver=solvers.ProjectedGradient(), gradient=mode, p0=torch.full_like(v, 0.5))
     with pytest.raises(gfy.UnsupportedError, match="not part of v"):
         p.sum().backward()
