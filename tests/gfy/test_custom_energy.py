@@ -405,6 +405,15 @@ def test_torch_modules_inside_and_their_certificate() -> None:
     assert net[0].weight.dtype == torch.float32
 
 
+def test_a_solver_called_by_itself_records_nothing_of_captured_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    w = torch.tensor(W, requires_grad=True)
+    held = problem(lambda u, p: quadratic(u, w, p))
+    found = solvers.ProjectedGradient().solve(held, gfy.CustomEnergy.Input(torch.tensor(U)), stop=STOP)
+    assert not found.p.requires_grad
+    assert np.abs(found.p.numpy() - solution(U, W)).max() < 1e-10
+
+
 def test_a_function_that_casts_to_float32_is_told(asarray: Make, backend: str) -> None:
     narrow = (lambda x: x.float()) if backend == "torch" else (lambda x: x.astype("float32"))
     held = problem(lambda u, p: narrow((u * p).sum(-1)) - narrow(0.5 * (p * p).sum(-1)))
