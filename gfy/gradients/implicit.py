@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
+from gfy.gradients.base import Mode, solve_constant
 from gfy.gradients.linear import METHODS, System, solver_for
-from gfy.gradients.solving import solve_constant
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 
 @dataclass(frozen=True)
-class Implicit:
+class Implicit(Mode):
     """dp*/dv by the implicit function theorem: linear_solve "auto", "dense", "cg", "gmres" or "neumann".
 
     `tol` is the relative tolerance of the iterative linear solves; by default it follows the forward one.
@@ -65,17 +65,6 @@ class Implicit:
         """The solver's solution, its p with dp*/dv attached."""
         found = solve_constant(problem, solver, v, p0, stop)
         return found._replace(p=self.attach(problem, v, found.p, stop))
-
-    def argmax(
-        self,
-        problem: InnerProblem,
-        solver: InnerSolver,
-        v: Input,
-        p0: Array | None = None,
-        stop: Stop = Stop(),
-    ) -> Array:
-        """p* with dp*/dv attached, [..., k]."""
-        return self.solution(problem, solver, v, p0, stop).p
 
     def attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
         """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted."""

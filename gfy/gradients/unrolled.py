@@ -8,7 +8,7 @@ from typing import Any
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
-from gfy.gradients.solving import solve_constant
+from gfy.gradients.base import Mode, solve_constant
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Solution, SteppableSolver, Stop
 
@@ -16,7 +16,7 @@ _SHORT = 8  # steps whose graph is kept whole
 
 
 @dataclass(frozen=True)
-class Unrolled:
+class Unrolled(Mode):
     """dp*/dv through `steps` iterations of a steppable solver, kept (or recomputed) for the backward pass.
 
     `checkpoint=True` keeps every sqrt(steps)-th state and recomputes the rest, in stretches of stretches: memory
@@ -46,17 +46,6 @@ class Unrolled:
         if refusal is not None:
             return str(refusal)
         return solver.unsupported(problem)
-
-    def argmax(
-        self,
-        problem: InnerProblem,
-        solver: InnerSolver,
-        v: Input,
-        p0: Array | None = None,
-        stop: Stop = Stop(),
-    ) -> Array:
-        """p after the last step, differentiable through the steps, [..., k]."""
-        return self.solution(problem, solver, v, p0, stop).p
 
     def solution(
         self,
