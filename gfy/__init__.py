@@ -19,7 +19,17 @@ from gfy.energies import (
     Rectifier,
     Spen,
 )
-from gfy.errors import GfyError, GfyTypeError, GfyValueError, UnsupportedError
+from gfy.errors import (
+    GfyError,
+    GfyTypeError,
+    GfyValueError,
+    GfyWarning,
+    GradientDroppedWarning,
+    PrecisionWarning,
+    UnsolvedError,
+    UnsolvedWarning,
+    UnsupportedError,
+)
 from gfy.explain import Explanation, explain, recommend
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
@@ -40,11 +50,14 @@ __all__ = [
     "AffineLoss", "ArgmaxLoss", "Ball", "Biconjugate", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff",
     "Box", "CalibrationBound", "CappedSimplex", "Certificate", "Chain", "ChainEntropy", "ConcaveSpen",
     "ConvexConcave", "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope",
-    "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "Gini", "GradientMode",
+    "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "GfyWarning", "Gini",
+    "GradientDroppedWarning", "GradientMode",
     "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp",
-    "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "Probabilistic", "Reals",
+    "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "PrecisionWarning",
+    "Probabilistic", "Reals",
     "Rectifier", "Regularizer", "Result", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
-    "Stop", "Target", "Tsallis", "Unrolled", "UnsupportedError", "Zero", "argmax", "backend_of",
+    "Stop", "Target", "Tsallis", "Unrolled",
+    "UnsolvedError", "UnsolvedWarning", "UnsupportedError", "Zero", "argmax", "backend_of",
     "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
     "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",
     "infimal_convolution", "solve_biconjugate",

@@ -8,15 +8,18 @@ Frank-Wolfe gap of Phi - Omega stands in; for energies that are not concave eith
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import Backend, backend_of, get_backend, tree_map
-from gfy.errors import GfyValueError
+from gfy.backend import Backend, backend_of, get_backend, is_floating, tree_map
+from gfy.energies.base import Energy
+from gfy.errors import GfyValueError, PrecisionWarning
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
+from gfy.telling import warn_once
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -60,11 +63,13 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     violation = _checked(problem, v, source.to_numpy(p))
     with _float64(source):
         double = get_backend("numpy") if problem.energy.array_api else source
-        v64 = tree_map(lambda leaf: _double(double, source.to_numpy(leaf)), v)
+        v64 = tree_map(lambda leaf: _double_leaf(double, source, leaf, problem.energy), v)
+        judged = replace(problem, energy=problem.energy.computed_in("float64", v64))
         given = source.to_numpy(p).astype(np.float64)
         # a point outside C has no value there: the nearest point of C is what is certified
         inside = problem.domain.project(given) if (violation > 0).any() else given
-        gap, residual, value = _judge(problem, v64, _double(double, inside))
+        _tell_precision(judged, v64, _double(double, inside))
+        gap, residual, value = _judge(judged, v64, _double(double, inside))
     concave = problem.energy.concave
     distance = _distance(problem, v64, gap, residual, value, np.sqrt((inside * inside).sum(-1)), double)
     return Certificate(gap, residual, violation, value, distance, concave)
@@ -90,6 +95,18 @@ def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndar
     length = backend.xp.sqrt(dot(residual, residual))
     arrays = tuple(np.asarray(backend.to_numpy(x), dtype=np.float64) for x in (gap, length, value))
     return np.maximum(arrays[0], 0.0), arrays[1], arrays[2]
+
+
+def _tell_precision(problem: InnerProblem, v: Any, p: Array) -> None:
+    """Warn where a function of the user's computes in less than float64 whatever it is given."""
+    if problem.energy.array_api or not backend_of(v, p).narrows(problem.energy.value, v, p):
+        return
+    warn_once(
+        PrecisionWarning,
+        f"the energy of {problem.name} casts float64 numbers to a narrower dtype: the certificate is no better than "
+        "the rounding there; remove the casts from the energy's function",
+        problem,
+    )
 
 
 def _distance(
@@ -128,6 +145,15 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
         return np.zeros(p.shape[:-1])
     violation = np.asarray(problem.domain.violation(p.astype(np.float64)), dtype=np.float64)
     return np.where(violation <= 1e-15, 0.0, violation)
+
+
+def _double_leaf(backend: Backend, source: Backend, leaf: Any, energy: Energy) -> Any:
+    """A leaf of v in float64; integers stay where they are not numbers to compute with but indices of a function's."""
+    plain = not is_floating(leaf) and not energy.array_api
+    if plain and not hasattr(leaf, "dtype"):
+        return leaf
+    values = source.to_numpy(leaf)
+    return backend.asarray(values) if plain else _double(backend, values)
 
 
 def _double(backend: Backend, x: np.ndarray) -> Array:

@@ -9,42 +9,86 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import backend_of, leaves, tree_map
+from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.sets.base import BandSet
 from gfy.sets.simplex import Simplex
+from gfy.telling import DEBUG
 
-_DEBUG: ContextVar[bool] = ContextVar("gfy_debug", default=False)
 _CHEAP = 2_000_000  # operations an eigenvalue check may cost on every call
 
 
 @contextmanager
 def debug() -> Iterator[None]:
-    """Within this context every check runs, inside jit too: `with gfy.debug(): ...`."""
-    token = _DEBUG.set(True)
+    """Within this context every check runs, inside jit too, and an inner problem that is not solved is an error.
+
+    A function that is staged within it (jax.jit) keeps its checks: they run on the host at every call.
+
+    Example:
+        >>> with gfy.debug():
+        ...     loss(v, y)
+    """
+    token = DEBUG.set(True)
     try:
         yield
     finally:
-        _DEBUG.reset(token)
+        DEBUG.reset(token)
+
+
+class Given(NamedTuple):
+    """What a public function computes with: the problem, its input, and the dtype its answer is given in."""
+
+    problem: InnerProblem
+    v: Input
+    dtype: str | None  # None where it is that of v
+
+    def sized(self, k: int | None) -> Given:
+        """The same, an energy that does not know the size of p told k."""
+        energy = self.problem.energy
+        told = energy if k is None else energy.sized(k)
+        return self if told is energy else self._replace(problem=replace(self.problem, energy=told))
+
+    def answer(self, tree: Any) -> Any:
+        """Arrays of an answer in the dtype that was given; only half precision is computed in another."""
+        if self.dtype is None:
+            return tree
+        backend, dtype = backend_of(tree), self.dtype
+        return tree_map(lambda x: backend.astype(x, dtype) if is_floating(x) else x, tree)
+
+
+def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
+    """v checked as by `check_input`; an energy that does not know the size of p is told k.
+
+    Half precision (float16, bfloat16) is computed in float32, its answers are rounded to half.
+    """
+    v = problem.energy.coerce(v)
+    dtype = _half(v)
+    if dtype is not None:
+        problem = replace(problem, energy=problem.energy.computed_in("float32", v))
+    return Given(problem, check_input(problem, v), dtype).sized(k)
 
 
 def check_input(problem: InnerProblem, v: Any) -> Input:
-    """v as the energy's Input, its shapes, framework, device and values checked."""
+    """v as the energy's Input, its shapes, framework, device and values checked.
+
+    Its floating leaves have one dtype: the widest of theirs, and float32 at least.
+    """
     energy = problem.energy
     v = energy.coerce(v)
     backend = backend_of(v)
     if backend.name == "numpy":
         raise GfyTypeError("v holds NumPy arrays: convert them to jax arrays or torch tensors first")
+    v = _one_dtype(energy, v)
     _check_devices(v)
     energy.check(v)
-    concave = energy.concave and (_DEBUG.get() or _cost(energy, v) <= _CHEAP)
+    concave = energy.concave and (DEBUG.get() or _cost(energy, v) <= _CHEAP)
 
     def values(w: Input) -> None:
         _finite(w, energy.name)
@@ -58,22 +102,28 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
 def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array:
     """y as floats in C [..., k]: integers become floats, class indices one-hot rows on the simplex."""
     backend = backend_of(v, y)
-    like = next(leaves(v))
+    like = floating_leaf(v)
     y = (
         backend.asarray(y)
         if not hasattr(y, "dtype")
         else backend.asarray(y, device=getattr(y, "device", None))
     )
+    _refuse_complex("y", y)
+    k = _dim(problem, v)
+    if k is None:
+        k = int(y.shape[-1]) if y.ndim else 1
+        problem = replace(problem, energy=problem.energy.sized(k))
+        if not is_floating(y) and y.ndim < 2 and isinstance(problem.domain, Simplex):
+            raise GfyTypeError(
+                f"y of shape {tuple(y.shape)} holds integers and may be class indices: tell {problem.energy.name} how "
+                "many classes there are, k=..."
+            )
     batch = problem.energy.batch_shape(v)
-    integral = "float" not in str(y.dtype)
-    try:
-        k = problem.energy.dim(v)
-    except GfyTypeError:
-        k = int(y.shape[-1])
+    integral = not is_floating(y)
     if integral and isinstance(problem.domain, Simplex) and tuple(y.shape) == batch and k != 1:
         _with_values(lambda w: _classes(w, k), y)
         y = _one_hot(y, k, like)
-    if "float" not in str(y.dtype) or y.dtype != like.dtype:
+    if integral or y.dtype != like.dtype:
         y = backend.xp.astype(y, like.dtype)
     if not y.ndim or y.shape[-1] != k:
         raise GfyValueError(f"y must end in an axis of {k} coordinates like p, got shape {tuple(y.shape)}")
@@ -91,27 +141,90 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
 
 
 def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
-    """p0 with the framework and shape of the solution."""
+    """p0 with the framework, dtype and shape of the solution; its values are finite where they can be read."""
     if p0 is None:
         problem.domain.check_dim(problem.energy.dim(v))
         return None
-    backend_of(v, p0)
-    try:
-        expected = (*problem.energy.batch_shape(v), problem.energy.dim(v))
-    except GfyTypeError:
-        return p0
+    backend = backend_of(v, p0)
+    _refuse_complex("p0", p0)
+    like = floating_leaf(v)
+    if getattr(p0, "dtype", None) != like.dtype:
+        p0 = backend.asarray(p0, like=like)
+    expected = (*problem.energy.batch_shape(v), problem.energy.dim(v))
     if tuple(p0.shape) != expected:
         raise GfyValueError(f"p0 must have the shape of p, {expected}, got {tuple(p0.shape)}")
     problem.domain.check_dim(expected[-1])
+    _with_values(lambda w: _refuse_infinite("p0", w), p0)
     return p0
+
+
+def check_point(p: Array) -> None:
+    """p holds real, finite numbers, where they can be read."""
+    _refuse_complex("p", p)
+    _with_values(lambda w: _refuse_infinite("p", w), p)
+
+
+def last_axis(x: Any) -> int | None:
+    """The size of the last axis of an array; None where there is none."""
+    shape = tuple(getattr(x, "shape", ()))
+    return int(shape[-1]) if shape else None
+
+
+def _dim(problem: InnerProblem, v: Input) -> int | None:
+    try:
+        return problem.energy.dim(v)
+    except GfyTypeError:  # a function that was not told the size of p
+        return None
+
+
+def _one_dtype(energy: Any, v: Input) -> Input:
+    """v with real leaves, the floating ones of one dtype; integers stay what they are where a function takes them."""
+    backend = backend_of(v)
+    arrays = [leaf for leaf in leaves(v) if hasattr(leaf, "dtype")]
+    for leaf in arrays:
+        _refuse_complex("v", leaf)
+    names = {dtype_name(leaf.dtype) for leaf in arrays}
+    wide = "float64" if "float64" in names else "float32"
+    whole = getattr(energy, "ranks", None) is not None  # all leaves are numbers to compute with
+
+    def convert(leaf: Any) -> Any:
+        if not hasattr(leaf, "dtype"):
+            return leaf
+        if dtype_name(leaf.dtype) != wide and (is_floating(leaf) or whole):
+            return backend.astype(leaf, wide)
+        return backend.asarray(leaf) if type(leaf).__module__ == "numpy" else leaf
+
+    if all(dtype_name(leaf.dtype) == wide and type(leaf).__module__ != "numpy" for leaf in arrays):
+        return v
+    return tree_map(convert, v)
+
+
+def _half(v: Input) -> str | None:
+    """The one half-precision dtype that all floating leaves of v have; None where there is another."""
+    names = {dtype_name(leaf.dtype) for leaf in leaves(v) if is_floating(leaf)}
+    return next(iter(names)) if len(names) == 1 and not names <= {"float32", "float64"} else None
+
+
+def _refuse_complex(argument: str, x: Any) -> None:
+    dtype = getattr(x, "dtype", None)
+    if isinstance(x, complex) or (dtype is not None and "complex" in dtype_name(dtype)):
+        raise GfyTypeError(f"{argument} must hold real numbers, got {getattr(x, 'dtype', 'complex')}")
+
+
+def _refuse_infinite(argument: str, x: Array) -> None:
+    values = backend_of(x).to_numpy(x)
+    bad = int((~np.isfinite(values.astype(np.float64, copy=False))).sum())
+    if bad:
+        raise GfyValueError(f"{argument} holds {bad} values that are NaN or infinite")
 
 
 def _with_values(check: Callable[[Any], None], tree: Any) -> None:
     """Run the check now where values can be read, on the host later where debugging, or not at all."""
     backend = backend_of(tree)
     if backend.is_concrete(tree):
-        check(tree)
-    elif _DEBUG.get() and backend.name == "jax":
+        with backend.reading():
+            check(tree)
+    elif DEBUG.get() and backend.name == "jax":
         import jax
 
         jax.debug.callback(lambda w: check(tree_map(np.asarray, w)), tree)
@@ -124,17 +237,15 @@ def _raise(sentence: str | None) -> None:
 
 def _finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
+    arrays = [leaf for leaf in leaves(v) if is_floating(leaf)]
     # a sum shows any of them, in one pass
-    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in leaves(v))):
+    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in arrays)):
         return
-    names = getattr(v, "_fields", ())
-    for field, leaf in zip(names, v, strict=True):
-        for part in leaves(leaf):
-            if "float" not in str(part.dtype):
+    for field, part in zip(v._fields, v, strict=True):
+        for leaf in leaves(part):
+            if not is_floating(leaf) or bool(backend.xp.abs(leaf.sum()) < np.inf):
                 continue
-            if bool(backend.xp.abs(part.sum()) < np.inf):
-                continue
-            bad = int((~np.isfinite(backend.to_numpy(part))).sum())
+            bad = int((~np.isfinite(backend.to_numpy(leaf))).sum())
             if bad:  # else the sum itself ran over
                 raise GfyValueError(f"{energy}.Input.{field} holds {bad} values that are NaN or infinite")
 
@@ -180,7 +291,7 @@ def _plainly_inside(problem: InnerProblem, y: Array, tol: float) -> bool:
 def _check_devices(v: Input) -> None:
     if backend_of(v).name != "torch":
         return
-    devices = {str(leaf.device) for leaf in leaves(v)}
+    devices = {str(leaf.device) for leaf in leaves(v) if hasattr(leaf, "device")}
     if len(devices) > 1:
         raise GfyTypeError(
             f"the leaves of v are on several devices ({', '.join(sorted(devices))}): move them to one"

@@ -2,83 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
-from gfy.checks import check_input, check_start
+from gfy.checks import Given, admit, check_start, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
+from gfy.named import as_mode, as_solver
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop, default_solver
+from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
+from gfy.telling import tell_dropped, tell_unsolved
 
 
 def argmax(
     problem: InnerProblem,
     v: Any,
-    solver: InnerSolver | None = None,
-    gradient: GradientMode | None = None,
+    solver: InnerSolver | str | None = None,
+    gradient: GradientMode | str | None = None,
     p0: Array | None = None,
     stop: Stop = Stop(),
-) -> Array:
+    return_solution: bool = False,
+) -> Any:
     """p*(v) = argmax_{p in C} Phi(v, p) - Omega(p), [..., k].
 
-    Without a gradient mode the result is a constant (no derivative passes). `Implicit` and `Unrolled` attach
-    dp*/dv; `Envelope` refuses, since the envelope theorem speaks of the maximum, not of the argmax.
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input.
+        solver: an inner solver or its name ("DualNewton"); the default chooses one for the problem.
+        gradient: how a derivative passes: `Implicit()` or `Unrolled()`, or their names, attach dp*/dv. Without one the
+            result is a constant; torch warns where v requires a gradient.
+        p0: a point to start from, [..., k].
+        stop: the tolerance and the most steps of an iterative solver.
+        return_solution: return the whole `Solution` and not p alone, inside jit too; its flags are then the caller's
+            to read, and no `UnsolvedWarning` is given.
+
+    Returns:
+        p* [..., k] in the dtype of v; half precision is computed in float32 and rounded. With `return_solution` the
+        `Solution`, whose p it is.
+
+    Raises:
+        GfyTypeError, GfyValueError: for arguments that cannot be used, `Envelope()` among them: the envelope theorem
+            speaks of the maximum, not of the argmax.
+        UnsupportedError: where the solver or the mode does not serve the problem.
+        UnsolvedError: within `gfy.debug()`, where an example is not solved. Elsewhere that is an `UnsolvedWarning`,
+            given once wherever values can be read.
+
     Reference: Blondel et al. (2022), Equation 5.
+
+    Example:
+        >>> p = gfy.argmax(problem, v, gradient="implicit")
+        >>> found = gfy.argmax(problem, v, return_solution=True)
+        >>> found.converged.all()
     """
-    v = check_input(problem, v)
-    p0 = check_start(problem, v, p0)
-    if isinstance(gradient, Envelope):
+    mode = as_mode(gradient)
+    if isinstance(mode, Envelope):
         raise GfyTypeError(
             "Envelope() has no dp*/dv to give: it differentiates the maximum, not the argmax. Use "
             "gradient=gfy.Implicit() or gfy.Unrolled(), or gradient=None for a constant"
         )
-    return solve_with(problem, v, solver, gradient or Envelope(), p0, stop)
+    given = admit(problem, v, last_axis(p0))
+    if mode is None:
+        tell_dropped(problem, given.v)
+    found = solve_given(given, solver, mode or Envelope(), p0, stop, return_solution)
+    return given.answer(found if return_solution else found.p)
 
 
 def conjugate(
     problem: InnerProblem,
     v: Any,
-    solver: InnerSolver | None = None,
-    gradient: GradientMode | None = None,
+    solver: InnerSolver | str | None = None,
+    gradient: GradientMode | str | None = None,
     p0: Array | None = None,
     stop: Stop = Stop(),
-) -> Array:
+    return_solution: bool = False,
+) -> Any:
     """Omega^Phi(v) = max_{p in C} Phi(v, p) - Omega(p), [...]; differentiable in v, by the envelope theorem.
 
+    The arguments and errors are those of `argmax`; `gradient` is `Envelope()` unless another is given.
+
+    Returns:
+        The maximum of each example [...]; with `return_solution` the pair of it and the `Solution`.
+
     Reference: Blondel et al. (2022), Equation 4 and Proposition 1.
+
+    Example:
+        >>> value = gfy.conjugate(problem, v)
+        >>> value, found = gfy.conjugate(problem, v, return_solution=True)
     """
-    v = check_input(problem, v)
-    p0 = check_start(problem, v, p0)
-    p = solve_with(problem, v, solver, gradient or Envelope(), p0, stop)
-    return problem.value(v, p)
+    mode = as_mode(gradient) or Envelope()
+    given = admit(problem, v, last_axis(p0))
+    found = solve_given(given, solver, mode, p0, stop, return_solution)
+    value = given.problem.value(given.v, found.p)
+    return given.answer((value, found) if return_solution else value)
+
+
+def solve_given(
+    given: Given,
+    solver: InnerSolver | str | None,
+    gradient: GradientMode,
+    p0: Array | None,
+    stop: Stop,
+    handed_over: bool = False,
+) -> Solution:
+    """The solution of what a public function was given, p0 checked; `handed_over`: the caller receives its flag."""
+    start, chosen = check_start(given.problem, given.v, p0), as_solver(solver)
+    found = solution_with(given.problem, given.v, chosen, gradient, start, stop)
+    tell_unsolved(given.problem, chosen, gradient, stop, found, handed_over)
+    return found
 
 
 def solve_with(
     problem: InnerProblem,
     v: Input,
-    solver: InnerSolver | None,
+    solver: InnerSolver | str | None,
     gradient: GradientMode,
     p0: Array | None,
     stop: Stop,
 ) -> Array:
-    """p*(v) by the solver, differentiated as the mode says; the reason where the two do not serve the problem."""
-    solver = solver or default_solver()
+    """p*(v) by the solver, differentiated as the mode says; an example that was not solved is told."""
+    chosen = as_solver(solver)
+    found = solution_with(problem, v, chosen, gradient, p0, stop)
+    tell_unsolved(problem, chosen, gradient, stop, found)
+    return found.p
+
+
+def solution_with(
+    problem: InnerProblem,
+    v: Input,
+    solver: InnerSolver,
+    gradient: GradientMode,
+    p0: Array | None,
+    stop: Stop,
+) -> Solution:
+    """The solver's solution, its p differentiated as the mode says; the reason where the two do not serve."""
     reason = gradient.unsupported(problem, solver)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
-    try:
-        staged = _staged(problem, solver, gradient, stop, backend_of(v).name)  # type: ignore[arg-type]
-    except TypeError:  # a part that cannot be hashed cannot be remembered either
-        return gradient.argmax(problem, solver, v, p0, stop)
-    return staged(v, p0)
+    energy, closed_v, program = problem.energy.closed(v, p0)
+    closed = problem if energy is problem.energy else replace(problem, energy=energy)
+    # a function that captured what is being traced is of no use to another trace
+    keep = energy is problem.energy or backend_of(v).is_concrete(closed_v)
+    return _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
+
+
+_Run = Callable[[Input, Array | None], Solution]
+
+
+def _runner(
+    problem: InnerProblem,
+    solver: InnerSolver,
+    gradient: GradientMode,
+    stop: Stop,
+    backend: str,
+    program: Hashable,
+    keep: bool,
+) -> _Run:
+    """The solve as one staged function, remembered: a loop met outside jit would be compiled anew at every call."""
+    if keep:
+        try:
+            return _remembered(problem, solver, gradient, stop, backend, program)  # type: ignore[arg-type]
+        except TypeError:  # a part that cannot be hashed cannot be remembered either
+            pass
+    return _staged(problem, solver, gradient, stop, backend)
 
 
 @lru_cache(maxsize=256)
+def _remembered(
+    problem: InnerProblem,
+    solver: InnerSolver,
+    gradient: GradientMode,
+    stop: Stop,
+    backend: str,
+    program: Hashable,
+) -> _Run:
+    return _staged(problem, solver, gradient, stop, backend)
+
+
 def _staged(
     problem: InnerProblem, solver: InnerSolver, gradient: GradientMode, stop: Stop, backend: str
-) -> Callable[[Input, Array | None], Array]:
-    """The solve as one staged function, remembered: a loop met outside jit would be compiled anew at every call."""
-    return get_backend(backend).jit(lambda v, p0: gradient.argmax(problem, solver, v, p0, stop))
+) -> _Run:
+    whole = getattr(gradient, "solution", None)
+
+    def run(v: Input, p0: Array | None) -> Solution:
+        if whole is None:  # a mode of someone's own, which gives p alone
+            return Solution(gradient.argmax(problem, solver, v, p0, stop), None, None, None)
+        found: Solution = whole(problem, solver, v, p0, stop)
+        return found
+
+    return get_backend(backend).jit(run)

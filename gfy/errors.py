@@ -17,3 +17,23 @@ class GfyTypeError(GfyError, TypeError):
 
 class UnsupportedError(GfyValueError):
     """A combination that no code here can solve or differentiate: the message says why."""
+
+
+class UnsolvedError(GfyError, RuntimeError):
+    """An inner problem that its solver did not solve, raised where `gfy.debug()` is on."""
+
+
+class GfyWarning(UserWarning):
+    """Base of every warning of this suite: each is given once for one cause."""
+
+
+class UnsolvedWarning(GfyWarning):
+    """Some examples' inner problems were not solved to the tolerance: the message says how many and why."""
+
+
+class GradientDroppedWarning(GfyWarning):
+    """A derivative was asked of something that was computed as a constant."""
+
+
+class PrecisionWarning(GfyWarning):
+    """A certificate rests on numbers that were not computed in float64."""

@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gfy.backend import backend_of
-from gfy.checks import check_input, check_start, check_target
-from gfy.conjugate import solve_with
+from gfy.checks import admit, check_start, check_target, last_axis
+from gfy.conjugate import solution_with, solve_given
 from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
+from gfy.named import as_mode, as_solver
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop
+from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 from gfy.regularizers.quadratic import Zero
+from gfy.telling import tell_unsolved
 
 _REDUCTIONS = ("none", "mean", "sum")
 _COSTS = ("hamming", "zero_one")
@@ -23,11 +25,28 @@ _COSTS = ("hamming", "zero_one")
 
 @dataclass(frozen=True)
 class Loss:
-    """What every loss shares: the problem, how it is solved and differentiated, and how examples are reduced."""
+    """What every loss shares: the problem, how it is solved and differentiated, and how examples are reduced.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        solver: an inner solver or its name ("DualNewton"); the default chooses one for the problem.
+        gradient: a gradient mode or its name ("envelope", "implicit", "unrolled").
+        reduction: "none", "mean" or "sum" over the examples.
+        stop: the tolerance and the most steps of an iterative solver.
+        target_tol: how far outside C a target may lie.
+
+    Raises:
+        GfyTypeError, GfyValueError: for a solver, a mode or a reduction that is not known; a class in place of an
+            instance is refused with the right spelling.
+
+    Example:
+        >>> loss = gfy.FenchelYoungLoss(problem, solver="DualNewton", gradient="envelope", reduction="mean")
+        >>> loss(v, y)
+    """
 
     problem: InnerProblem
-    solver: InnerSolver | None = None
-    gradient: GradientMode = Envelope()
+    solver: InnerSolver | str | None = None
+    gradient: GradientMode | str = Envelope()
     reduction: str = "none"
     stop: Stop = Stop()
     target_tol: float = 1e-4  # how far outside C a target may lie
@@ -35,38 +54,64 @@ class Loss:
     def __post_init__(self) -> None:
         if self.reduction not in _REDUCTIONS:
             raise GfyValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {self.reduction!r}")
+        if self.solver is not None:
+            object.__setattr__(self, "solver", as_solver(self.solver))
+        object.__setattr__(self, "gradient", as_mode(self.gradient) or Envelope())
 
-    def __call__(self, v: Any, y: Array, p0: Array | None = None) -> Array:
-        """The loss of each example [...], or their mean or sum; differentiable in v. p0 warm-starts the solver."""
-        v = check_input(self.problem, v)
-        y = check_target(self.problem, v, y, self.target_tol)
+    def __call__(self, v: Any, y: Array, p0: Array | None = None, return_solution: bool = False) -> Any:
+        """The loss of each example [...], or their mean or sum; differentiable in v.
+
+        Args:
+            v: the energy's Input.
+            y: targets in C [..., k]: floats, integers or booleans; on the simplex class indices [...] too.
+            p0: a point to start the solver from, [..., k].
+            return_solution: return the pair of the loss and the `Solution` of the inner problems, inside jit too; its
+                flags are then the caller's to read, and no `UnsolvedWarning` is given.
+
+        Raises:
+            GfyTypeError, GfyValueError: for arguments that cannot be used.
+            UnsupportedError: where the solver or the mode does not serve the problem.
+            UnsolvedError: within `gfy.debug()`, where an inner problem is not solved; elsewhere that is an
+                `UnsolvedWarning`, given once wherever values can be read.
+
+        Example:
+            >>> values, found = loss(v, y, return_solution=True)
+            >>> found.converged.all()
+        """
+        given = admit(self.problem, v, last_axis(p0))
+        y = check_target(given.problem, given.v, y, self.target_tol)
+        given = given.sized(last_axis(y))
         if p0 is not None:
-            check_start(self.problem, v, p0)
-        else:
-            p0 = self._start(v, y)
-        return self._reduce(self._examples(v, y, p0))
+            p0 = check_start(given.problem, given.v, p0)
+        here = self if given.problem is self.problem else replace(self, problem=given.problem)
+        values, found = here._examples(given.v, y, p0)
+        if found is not None:
+            tell_unsolved(here.problem, *self.means, self.stop, found, return_solution)
+        if not return_solution:
+            return given.answer(self._reduce(values))
+        if found is None:
+            raise GfyTypeError(f"{type(self).__name__} solves no inner problem: it has no solution to return")
+        return given.answer((self._reduce(values), found))
 
     def predict(self, v: Any, p0: Array | None = None) -> Array:
-        """p*(v) [..., k], a constant: the network's output."""
-        v = check_input(self.problem, v)
-        return solve_with(
-            self.problem, v, self.solver, Envelope(), check_start(self.problem, v, p0), self.stop
-        )
+        """p*(v) [..., k], a constant: the network's output, through which no derivative passes.
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
+        Use `gfy.argmax(..., gradient=gfy.Implicit())` for one that can be differentiated.
+        """
+        given = admit(self.problem, v, last_axis(p0))
+        return given.answer(solve_given(given, self.solver, Envelope(), p0, self.stop).p)
+
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
+        """The loss of each example and the solution of the inner problem it rests on."""
         raise NotImplementedError(f"{type(self).__name__}._examples")
 
-    def _start(self, v: Input, y: Array) -> Array | None:
-        """Energies that do not know the size of p start from the middle of C, shaped like y."""
-        try:
-            self.problem.energy.dim(v)
-        except GfyTypeError:
-            return self.problem.domain.center(backend_of(y).stop_gradient(y))
-        return None
+    def _solve(self, problem: InnerProblem, v: Input, p0: Array | None) -> Solution:
+        return solution_with(problem, v, *self.means, p0, self.stop)
 
-    def _maximum(self, problem: InnerProblem, v: Input, p0: Array | None) -> Array:
-        p = solve_with(problem, v, self.solver, self.gradient, p0, self.stop)
-        return problem.value(v, p)
+    @property
+    def means(self) -> tuple[InnerSolver, GradientMode]:
+        """The solver and the gradient mode, which may have been given by name."""
+        return as_solver(self.solver), as_mode(self.gradient) or Envelope()
 
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":
@@ -83,17 +128,17 @@ class FenchelYoungLoss(Loss):
     Reference: Blondel et al. (2022), Equation 8 and Proposition 3.
     """
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
-        p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
-        return self.problem.difference(v, p, y)
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
+        found = self._solve(self.problem, v, p0)
+        return self.problem.difference(v, found.p, y), found
 
 
 @dataclass(frozen=True)
 class EnergyLoss(Loss):
     """The energy loss -Phi(v, y): pushes in one direction only, works where Phi is a similarity. [...]."""
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
-        return -self.problem.energy.value(v, y)
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
+        return -self.problem.energy.value(v, y), None
 
 
 @dataclass(frozen=True)
@@ -103,9 +148,10 @@ class PerceptronLoss(Loss):
     Reference: LeCun et al. (2006); Blondel et al. (2022), Section 5.
     """
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         plain = replace(self.problem, regularizer=Zero())
-        return self._maximum(plain, v, p0) - plain.value(v, y)
+        found = self._solve(plain, v, p0)
+        return plain.value(v, found.p) - plain.value(v, y), found
 
 
 @dataclass(frozen=True)
@@ -126,7 +172,7 @@ class MarginLoss(Loss):
         if not self.margin >= 0:
             raise GfyValueError(f"MarginLoss.margin must be a number >= 0, got {self.margin!r}")
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         if self.cost == "hamming":
             slope, constant = self.margin * (1 - 2 * y), self.margin * y.sum(-1)
         else:
@@ -136,7 +182,8 @@ class MarginLoss(Loss):
         if moved is None:
             plain = replace(plain, energy=Shifted(plain.energy))
             moved = Shifted.Input(v, slope)
-        return self._maximum(plain, moved, p0) + constant - self.problem.energy.value(v, y)
+        found = self._solve(plain, moved, p0)
+        return plain.value(moved, found.p) + constant - self.problem.energy.value(v, y), found
 
 
 @dataclass(frozen=True)
@@ -154,8 +201,8 @@ class ArgmaxLoss(Loss):
         self,
         kind: str | InnerProblem = "cross_entropy",
         problem: InnerProblem | str | None = None,
-        solver: InnerSolver | None = None,
-        gradient: GradientMode | None = None,
+        solver: InnerSolver | str | None = None,
+        gradient: GradientMode | str | None = None,
         reduction: str = "none",
         stop: Stop = Stop(),
         target_tol: float = 1e-4,
@@ -169,6 +216,7 @@ class ArgmaxLoss(Loss):
             raise GfyValueError(f'ArgmaxLoss kind must be "cross_entropy" or "squared", got {kind!r}')
         if not isinstance(problem, InnerProblem):
             raise GfyTypeError(f'ArgmaxLoss("{kind}", problem) needs an InnerProblem, got {problem!r}')
+        gradient = as_mode(gradient)
         if isinstance(gradient, Envelope):
             raise GfyTypeError(
                 "ArgmaxLoss needs dp*/dv, which Envelope() does not have: use gfy.Implicit() or gfy.Unrolled()"
@@ -181,13 +229,14 @@ class ArgmaxLoss(Loss):
             object.__setattr__(self, field, value)
         super().__post_init__()
 
-    def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
-        p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
+    def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
+        found = self._solve(self.problem, v, p0)
+        p = found.p
         if self.kind == "squared":
-            return 0.5 * dot(p - y, p - y)
+            return 0.5 * dot(p - y, p - y), found
         xp = backend_of(p).xp
         inside = self.eps + (1 - 2 * self.eps) * p
         loss = -dot(y, xp.log(inside))
         if getattr(self.problem.domain, "total", None) is None:
             loss = loss - dot(1 - y, xp.log(1 - inside))
-        return loss
+        return loss, found

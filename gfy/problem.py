@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfy.backend import backend_of, leaves
+from gfy.backend import backend_of, floating_leaf
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.protocols import Array, Input
@@ -74,9 +74,7 @@ class InnerProblem:
     def initial_point(self, v: Input, p0: Array | None = None) -> Array:
         """p0 made feasible, or a point in the middle of C, shaped [..., k] like the solution."""
         backend = backend_of(v)
-        like = next(leaf for leaf in leaves(v) if hasattr(leaf, "dtype"))
         if p0 is not None:
             return self.domain.project(backend.stop_gradient(p0))
         shape = (*self.energy.batch_shape(v), self.energy.dim(v))
-        zeros = backend.zeros(shape, like)
-        return self.domain.center(zeros)
+        return self.domain.center(backend.zeros(shape, floating_leaf(v)))

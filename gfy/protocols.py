@@ -95,7 +95,11 @@ class SteppableSolver(InnerSolver, Protocol):
 
 @runtime_checkable
 class GradientMode(Protocol):
-    """How a derivative passes (or is refused) through the argmax."""
+    """How a derivative passes (or is refused) through the argmax.
+
+    A mode may also have `solution`, with the arguments of `argmax`: it returns the whole `Solution`, so that an inner
+    problem that was not solved can be told.
+    """
 
     @property
     def name(self) -> str: ...

@@ -42,7 +42,8 @@ def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | No
         step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
         return solution(problem, iterate(backend, step, v, state, stop, split), stop)
 
-    return in_chunks(problem, v, p0, solve)
+    with backend.constant():  # an energy's function may have captured tensors that want a gradient
+        return in_chunks(problem, v, p0, solve)
 
 
 def check(solver: Any, problem: InnerProblem) -> None:

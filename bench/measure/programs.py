@@ -153,7 +153,8 @@ def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
         stop = (TracedStop if jax_like else gfy.Stop)(tol, max_steps)
         loss = gfy.FenchelYoungLoss(bench.problem, solver=solver, gradient=mode, stop=stop)
-        return loss(v, y, p0).sum()
+        values, _ = loss(v, y, p0, return_solution=True)  # what was not solved is judged outside, by its certificate
+        return values.sum()
 
     if jax_like:
         import jax

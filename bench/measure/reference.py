@@ -15,7 +15,7 @@ import numpy as np
 import gfy
 from bench.measure.programs import Bench, value_and_gradient
 from bench.plan.registry import solver_classes
-from gfy.backend import get_backend, leaves, tree_map
+from gfy.backend import get_backend, is_floating, leaves, tree_map
 
 CANDIDATES = ("ClosedForm", "DualNewton", "ProjectedNewton", "Auto", "CoordinateAscent", "ProjectedGradient")
 ENOUGH = 1e-13
@@ -112,6 +112,10 @@ def _in_double(bench: Bench, backend: str) -> Bench:
     ops = get_backend(backend)
 
     def widen(x: Any) -> Any:
+        if not is_floating(x) and not bench.problem.energy.array_api:
+            return ops.asarray(
+                np.array(bench.backend.to_numpy(x))
+            )  # an index that a function takes stays one
         numbers = np.array(bench.backend.to_numpy(x), dtype=np.float64)
         return ops.asarray(numbers, dtype="float64")
 

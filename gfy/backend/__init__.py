@@ -6,11 +6,14 @@ import sys
 from functools import cache
 from typing import Any
 
-from gfy.backend.base import Backend
+from gfy.backend.base import Backend, WithCaptured
 from gfy.backend.tree import leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 
-__all__ = ["Backend", "backend_of", "get_backend", "leaves", "namespace", "tree_map"]
+__all__ = [
+    "Backend", "WithCaptured", "backend_of", "dtype_name", "floating_leaf", "get_backend", "is_floating", "leaves",
+    "namespace", "tree_map",
+]  # fmt: skip
 
 
 @cache
@@ -69,3 +72,27 @@ def namespace(x: Any) -> Any:
     if name is None:
         raise GfyTypeError(f"expected a jax, torch or numpy array, got {type(x).__name__}")
     return get_backend(name).xp
+
+
+def is_floating(x: Any) -> bool:
+    """Whether x is an array of real floating-point numbers, of any width."""
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and "float" in dtype_name(dtype)
+
+
+@cache  # a dtype takes longer to print than an array of it to be summed
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype without its framework's: "float32", "bfloat16", "int64"."""
+    return str(dtype).rpartition(".")[2]
+
+
+def floating_leaf(tree: Any) -> Any:
+    """The first array of a tree that holds floating-point numbers: what a solution is typed like.
+
+    Where there is none (v holds indices only), the first array in float32.
+    """
+    arrays = [leaf for leaf in leaves(tree) if hasattr(leaf, "dtype")]
+    for leaf in arrays:
+        if is_floating(leaf):
+            return leaf
+    return backend_of(tree).astype(arrays[0], "float32")

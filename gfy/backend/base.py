@@ -5,13 +5,35 @@ A tree is a nest of tuples, lists and dicts of arrays (see `gfy.backend.tree`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 Tree = Any
 Array = Any
+
+
+class WithCaptured(NamedTuple):
+    """An argument of a function together with the arrays that the function captured."""
+
+    v: Tree
+    captured: tuple[Array, ...]
+
+
+class Capture(NamedTuple):
+    """What a function captured, and the function as one of what it captured.
+
+    fn: takes `WithCaptured(first, arrays)` where the given function takes `first`; the given function itself where
+    nothing was captured.
+    arrays: the captured arrays, in the order of their first use.
+    program: what the function computes apart from these arrays; None where nothing is remembered between calls.
+    """
+
+    fn: Callable[..., Any]
+    arrays: tuple[Array, ...]
+    program: Hashable
 
 
 class Backend(Protocol):
@@ -38,6 +60,32 @@ class Backend(Protocol):
         self, fn: Callable[..., Array], primals: Sequence[Tree], tangents: Sequence[Tree]
     ) -> tuple[Any, Any]:
         """fn's value and its derivative along the tangents."""
+
+    def gradient(self, fn: Callable[[Array], Array], x: Array) -> Array:
+        """The gradient of sum(fn(x)) in x; what else fn depends on still receives its derivatives."""
+
+    def hessian_product(self, fn: Callable[[Array], Array], x: Array, direction: Array) -> Array:
+        """The Hessian of sum(fn(x)) in x times a direction."""
+
+    def constant(self) -> AbstractContextManager[Any]:
+        """A context in which no derivative is recorded, not even of tensors that a function captured."""
+
+    def wants_gradient(self, *trees: Tree) -> bool:
+        """Whether an array asks for a derivative that is recorded as operations run (never in JAX)."""
+
+    # functions of the user's
+
+    def capture(self, fn: Callable[..., Array], *args: Tree) -> Capture:
+        """The arrays that fn captured, where the framework would not see that they change or are differentiated."""
+
+    def output_shape(self, fn: Callable[..., Array], *args: Tree) -> tuple[int, ...]:
+        """The shape of fn(*args); nothing is computed where the framework can do without."""
+
+    def widened(self, fn: Callable[..., Array], dtype: str) -> Callable[..., Array]:
+        """fn, computing in at least this dtype, with the tensors it captured widened too."""
+
+    def narrows(self, fn: Callable[..., Array], *args: Tree) -> bool:
+        """Whether fn casts float64 numbers to a narrower dtype on its way."""
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Array]:
         """A function of trees with a pullback of its own.
@@ -66,6 +114,9 @@ class Backend(Protocol):
     def set_at(self, x: Array, index: Any, value: Array) -> Array:
         """A copy of x with x[index] = value."""
 
+    def astype(self, x: Array, dtype: str) -> Array:
+        """x in the dtype of this name, differentiable."""
+
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         """Zeros of the given shape with the dtype and device of `like`."""
 
@@ -81,6 +132,9 @@ class Backend(Protocol):
 
     def is_concrete(self, *trees: Tree) -> bool:
         """Whether values can be read now (not while a function is being staged)."""
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """A context in which concrete values can be computed with and read, also while something else is staged."""
 
     def on_host(self, *arrays: Array) -> bool:
         """Whether the arrays lie whole in the host's memory: on no accelerator, and not over several devices."""

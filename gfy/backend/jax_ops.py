@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gfy.backend.base import Capture
+from gfy.backend.jax_capture import captured, narrows
 from gfy.backend.tree import leaves, tree_map
 
 
@@ -29,6 +32,31 @@ class JaxBackend:
     def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out, tangent = jax.jvp(fn, tuple(primals), tuple(tangents))
         return out, tangent
+
+    def gradient(self, fn: Callable[[Any], Any], x: Any) -> Any:
+        return jax.grad(lambda q: jnp.sum(fn(q)))(x)
+
+    def hessian_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
+        return jax.jvp(lambda q: self.gradient(fn, q), (x,), (direction,))[1]
+
+    def constant(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def wants_gradient(self, *trees: Any) -> bool:
+        return False
+
+    def capture(self, fn: Callable[..., Any], *args: Any) -> Capture:
+        return captured(fn, *args)
+
+    def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
+        # a new function at every call: JAX remembers the shapes of one it knows, also where it captured something else
+        return tuple(getattr(jax.eval_shape(lambda *some: fn(*some), *args), "shape", ()))
+
+    def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        return fn  # arrays of two dtypes meet in the wider one
+
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return narrows(fn, *args)
 
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
         @jax.custom_vjp
@@ -70,6 +98,9 @@ class JaxBackend:
     def set_at(self, x: Any, index: Any, value: Any) -> Any:
         return x.at[index].set(value)
 
+    def astype(self, x: Any, dtype: str) -> Any:
+        return jnp.asarray(x).astype(dtype)
+
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         return jnp.zeros(shape, dtype=like.dtype)
 
@@ -86,6 +117,9 @@ class JaxBackend:
 
     def is_concrete(self, *trees: Any) -> bool:
         return not any(isinstance(leaf, jax.core.Tracer) for tree in trees for leaf in leaves(tree))
+
+    def reading(self) -> AbstractContextManager[Any]:
+        return jax.ensure_compile_time_eval()
 
     def on_host(self, *arrays: Any) -> bool:
         # where a staged function will run is not known yet: with one device there is no doubt

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from gfy.backend.base import Capture
 from gfy.backend.eager import EagerLoops
 from gfy.backend.tree import tree_map
 from gfy.errors import UnsupportedError
@@ -19,7 +21,25 @@ class NumpyBackend(EagerLoops):
     def _no_derivative(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("NumPy arrays carry no derivatives: pass jax arrays or torch tensors")
 
-    vjp = jvp = custom_vjp = attach = checkpoint = _no_derivative
+    vjp = jvp = custom_vjp = attach = checkpoint = gradient = hessian_product = _no_derivative
+
+    def constant(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def wants_gradient(self, *trees: Any) -> bool:
+        return False
+
+    def capture(self, fn: Callable[..., Any], *args: Any) -> Capture:
+        return Capture(fn, (), None)
+
+    def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
+        return tuple(np.shape(fn(*args)))
+
+    def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        return fn
+
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return False
 
     def stop_gradient(self, tree: Any) -> Any:
         return tree
@@ -31,6 +51,9 @@ class NumpyBackend(EagerLoops):
         copy = x.copy()
         copy[index] = value
         return copy
+
+    def astype(self, x: Any, dtype: str) -> Any:
+        return np.asarray(x).astype(dtype)
 
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         return np.zeros(shape, dtype=like.dtype)
@@ -46,6 +69,9 @@ class NumpyBackend(EagerLoops):
 
     def is_concrete(self, *trees: Any) -> bool:
         return True
+
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def on_host(self, *arrays: Any) -> bool:
         return True

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import array_api_compat.torch as xp_torch
 import numpy as np
 import torch
 
+from gfy.backend.base import Capture
 from gfy.backend.eager import EagerLoops
+from gfy.backend.torch_functions import Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.tree import leaves, tree_map, unflatten
 
@@ -47,6 +50,31 @@ class TorchBackend(EagerLoops):
     def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         return torch.func.jvp(fn, tuple(primals), tuple(tangents))
 
+    def gradient(self, fn: Callable[[Any], Any], x: Any) -> Any:
+        return gradient(fn, x)
+
+    def hessian_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
+        return hessian_product(fn, x, direction)
+
+    def constant(self) -> AbstractContextManager[Any]:
+        return torch.no_grad()
+
+    def wants_gradient(self, *trees: Any) -> bool:
+        return torch.is_grad_enabled() and any(_is_variable(x) for t in trees for x in leaves(t))
+
+    def capture(self, fn: Callable[..., Any], *args: Any) -> Capture:
+        return Capture(fn, (), None)  # autograd sees captured tensors by itself, and nothing is staged
+
+    def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
+        with torch.no_grad():
+            return tuple(getattr(fn(*args), "shape", ()))
+
+    def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+        return Widened(fn, getattr(torch, dtype))
+
+    def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
+        return narrows(fn, *args)
+
     def custom_vjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
         def fn(*args: Any) -> Any:
             shape = tree_map(lambda _: 0, args)
@@ -77,6 +105,9 @@ class TorchBackend(EagerLoops):
         copy = x.clone()
         copy[index] = value
         return copy
+
+    def astype(self, x: Any, dtype: str) -> Any:
+        return torch.as_tensor(x).to(getattr(torch, dtype))
 
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
@@ -110,6 +141,9 @@ class TorchBackend(EagerLoops):
             for x in leaves(t)
             if isinstance(x, torch.Tensor)
         )
+
+    def reading(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def on_host(self, *arrays: Any) -> bool:
         return self.is_concrete(arrays) and all(x.device.type == "cpu" for x in arrays)

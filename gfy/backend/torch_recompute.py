@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from gfy.backend.torch_functions import sources
 from gfy.backend.tree import leaves, tree_map, unflatten
 from gfy.errors import UnsupportedError
 
@@ -62,17 +63,9 @@ class _Recomputed(torch.autograd.Function):
 def _refuse_strangers(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
     """Raise where a tensor that is no argument wants a gradient: it would silently get none."""
     known = {id(x) for x in inputs}
-    seen: set[Any] = set()
-    stack = [o.grad_fn for o in outputs]
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) not in known:
+    for variable in sources(outputs):
+        if id(variable) not in known:
             raise UnsupportedError(
                 f"a tensor of shape {tuple(variable.shape)} that is not part of v wants a gradient: put it into the "
                 "energy's Input, or use Unrolled(checkpoint=False)"
             )
-        stack.extend(parent for parent, _ in node.next_functions)

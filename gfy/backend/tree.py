@@ -1,15 +1,19 @@
-"""Inputs and solver states are small trees: tuples, lists and dicts of arrays.
+"""Inputs and solver states are small trees: tuples, lists and dicts of arrays, and what JAX knows as a tree.
 
 The values of a dict are visited in the order of its sorted keys, as JAX visits them, so that leaf number n is the same
-leaf in both frameworks.
+leaf in both frameworks. Classes that are registered with JAX (modules of equinox, states of flax) are opened as JAX
+opens them.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 _SEQUENCES = (tuple, list)  # a union made at every call takes longer than the test
+_NODES: dict[type, bool] = {}  # whether the instances of a class are nodes of a JAX tree
 
 
 def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -21,7 +25,12 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     if isinstance(tree, _SEQUENCES):
         return type(tree)(tree_map(fn, *parts) for parts in zip(tree, *rest, strict=True))
     if isinstance(tree, dict):
-        return {key: tree_map(fn, tree[key], *(other[key] for other in rest)) for key in sorted(tree)}
+        kind = OrderedDict if isinstance(tree, OrderedDict) else dict
+        return kind((key, tree_map(fn, tree[key], *(other[key] for other in rest))) for key in keys(tree))
+    if _is_node(tree):
+        parts, structure = _opened(tree)
+        others = [_opened(other)[0] if type(other) is type(tree) else other for other in rest]
+        return structure.unflatten([tree_map(fn, *some) for some in zip(parts, *others, strict=True)])
     return fn(tree, *rest)
 
 
@@ -32,13 +41,21 @@ def leaves(tree: Any) -> Iterator[Any]:
     return iter(found)
 
 
+def keys(tree: dict[Any, Any]) -> list[Any]:
+    """The keys of a dict in the order in which both frameworks visit them."""
+    return list(tree) if isinstance(tree, OrderedDict) else sorted(tree)
+
+
 def _collect(tree: Any, found: list[Any]) -> None:
     if isinstance(tree, _SEQUENCES):
         for part in tree:
             _collect(part, found)
     elif isinstance(tree, dict):
-        for key in sorted(tree):
+        for key in keys(tree):
             _collect(tree[key], found)
+    elif _is_node(tree):
+        for part in _opened(tree)[0]:
+            _collect(part, found)
     elif tree is not None:
         found.append(tree)
 
@@ -46,3 +63,19 @@ def _collect(tree: Any, found: list[Any]) -> None:
 def unflatten(like: Any, values: Iterator[Any]) -> Any:
     """The tree `like` with its leaves replaced, left to right, by `values`."""
     return tree_map(lambda _: next(values), like)
+
+
+def _is_node(x: Any) -> bool:
+    known = _NODES.get(type(x))
+    if known is None:
+        jax = sys.modules.get("jax")
+        if jax is None or not hasattr(jax, "tree_util"):  # not imported, or only just being imported
+            return False
+        known = _NODES[type(x)] = not jax.tree_util.all_leaves([x])
+    return known
+
+
+def _opened(x: Any) -> tuple[list[Any], Any]:
+    """The parts of a node of a JAX tree, one level deep, and what puts them together again."""
+    parts, structure = sys.modules["jax"].tree_util.tree_flatten(x, is_leaf=lambda part: part is not x)
+    return parts, structure

@@ -1,9 +1,10 @@
 """Energies: how well v and p fit."""
 
 from gfy.energies.base import Dense, Energy, LowRank
+from gfy.energies.custom import CustomEnergy
 from gfy.energies.linear import Bilinear, LinearEnergy, LogSumExp, Maxout, Rectifier
 from gfy.energies.network import ConcaveSpen, InputConvexNetwork, Spen
-from gfy.energies.others import CustomEnergy, Metric, Probabilistic
+from gfy.energies.others import Metric, Probabilistic
 from gfy.energies.quadratic import LinearQuadratic, Pairwise
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -167,6 +168,31 @@ class Energy:
         except ValueError:
             listed = ", ".join(f"{f} {tuple(getattr(v, f).shape)}" for f in self.ranks)
             raise GfyValueError(f"{self.name}.Input has batch axes that do not agree: {listed}") from None
+
+    def axes(self, v: Input) -> Any:
+        """How many leading axes of each leaf of v are batch axes, as a tree like v: 0 for a leaf that examples share.
+
+        Whatever takes examples apart (a slice, a map over the batch) asks here and treats a leaf of 0 as shared.
+        """
+        return self.Input(**{field: getattr(v, field).ndim - rank for field, rank in self.ranks.items()})
+
+    # functions of the user's inside an energy
+
+    def sized(self, k: int) -> Energy:
+        """This energy, told the size of p where it did not know it."""
+        return self
+
+    def closed(self, v: Input, p: Array | None) -> tuple[Energy, Input, Hashable]:
+        """(energy, v, program): an energy and an input of the same value, where what a function captured is part of v.
+
+        p [..., k] has the shape of the solution; None where it follows from v. `program` changes whenever a
+        function computes something else: what is remembered between calls asks for it.
+        """
+        return self, v, None
+
+    def computed_in(self, dtype: str, v: Input) -> Energy:
+        """This energy, its functions computing in at least this dtype, whatever the dtype of what they captured."""
+        return self
 
     def check(self, v: Input) -> None:
         """Raise where the shapes of v's leaves do not agree with each other."""

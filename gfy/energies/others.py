@@ -1,13 +1,14 @@
-"""Energies given by a function: probabilistic networks, metrics, and anything a user writes."""
+"""Energies that may be given by a function: probabilistic networks and metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from gfy.backend import backend_of, leaves, namespace
+from gfy.backend import backend_of, namespace
 from gfy.energies.base import Energy
+from gfy.energies.custom import CustomEnergy, FunctionEnergy, TreeInput
 from gfy.energies.linear import LinearEnergy, VectorInput
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.numerics.arithmetic import clip, dot
@@ -15,14 +16,8 @@ from gfy.protocols import Array
 from gfy.sets.ball import Ball
 
 
-class TreeInput(NamedTuple):
-    """v: any array, or tree of arrays, that the function understands."""
-
-    v: Any
-
-
 @dataclass(frozen=True)
-class Probabilistic(LinearEnergy):
+class Probabilistic(FunctionEnergy, LinearEnergy):
     """Phi(v, p) = sum_y p(y) E(v, y) over a finite Y: with Shannon on the simplex, p* is the Gibbs distribution.
 
     `energies(v)` returns E(v, .) as [..., |Y|]; without it v itself is that array.
@@ -31,6 +26,12 @@ class Probabilistic(LinearEnergy):
     energies: Callable[[Any], Array] | None = None
     Input = TreeInput
     in_v = "nonconvex"
+    function = "energies"
+
+    @property
+    def ranks(self) -> dict[str, int] | None:  # type: ignore[override]
+        """One axis where v is the array of energies; unknown where a function takes what it likes."""
+        return {"v": 1} if self.energies is None else None
 
     @property
     def array_api(self) -> bool:  # type: ignore[override]
@@ -39,15 +40,39 @@ class Probabilistic(LinearEnergy):
     def scores(self, v: Any) -> Array:
         return v.v if self.energies is None else self.energies(v.v)
 
+    def closed(self, v: Any, p: Array | None) -> tuple[Energy, Any, Hashable]:
+        return (self, v, None) if self.energies is None else super().closed(v, p)
+
+    def _capture(self, v: Any, p: Array | None) -> Any:
+        assert self.energies is not None
+        return backend_of(v).capture(self.energies, v.v)
+
+    def computed_in(self, dtype: str, v: Any) -> Energy:
+        return self if self.energies is None else super().computed_in(dtype, v)
+
     def batch_shape(self, v: Any) -> tuple[int, ...]:
-        return tuple(self.scores(v).shape[:-1])
+        return tuple(self._shape(v)[:-1])
+
+    def dim(self, v: Any) -> int:
+        return int(self._shape(v)[-1])
+
+    def axes(self, v: Any) -> Any:
+        if self.energies is None:
+            return TreeInput(v.v.ndim - 1)
+        raise GfyTypeError(
+            "Probabilistic(energies=...) does not know which leaves of v carry the batch: pass the energies themselves"
+        )
+
+    def _shape(self, v: Any) -> tuple[int, ...]:
+        """[..., |Y|], read without computing the energies where the framework can."""
+        return v.v.shape if self.energies is None else backend_of(v).output_shape(self.energies, v.v)
 
 
 _METRICS = ("euclidean", "manhattan")
 
 
 @dataclass(frozen=True)
-class Metric(Energy):
+class Metric(FunctionEnergy):
     """Phi(v, p) = -C(v, p) for a metric C, "euclidean", "manhattan" or a function of (v, p): v, p [..., k].
 
     Closed form p* = v and Omega^Phi = -Omega where Omega is 1-Lipschitz for C and v lies in C.
@@ -58,6 +83,7 @@ class Metric(Energy):
     ranks = {"v": 1}
     in_v = "nonconvex"
     smooth = False
+    function = "cost"
 
     def __post_init__(self) -> None:
         if not callable(self.cost) and self.cost not in _METRICS:
@@ -82,7 +108,7 @@ class Metric(Energy):
     def grad_p(self, v: Any, p: Array) -> Array:
         xp = namespace(p)
         if callable(self.cost):
-            return _autodiff_grad(self.value, v, p)
+            return self.derivative(v, p)
         apart = p - v.v
         if self.cost == "manhattan":
             return -xp.sign(apart)
@@ -104,65 +130,28 @@ class Metric(Energy):
     def dim(self, v: Any) -> int:
         return int(v.v.shape[-1])
 
+    def closed(self, v: Any, p: Array | None) -> tuple[Energy, Any, Hashable]:
+        """With a function that captures arrays the metric becomes an energy of a tree, which has room for them."""
+        if not callable(self.cost):
+            return self, v, None
+        found = self._capture(v, p)
+        if not found.arrays:
+            return self, v, found.program
+        energy = CustomEnergy(Opposite(self.cost), concave=True, smooth=False, k=self.dim(v))
+        return energy.closed(TreeInput(v.v), p)
 
-@dataclass(frozen=True)
-class CustomEnergy(Energy):
-    """Any Phi written by the user: fn(v, p) -> [...] in JAX or torch, p [..., k]; derivatives by autodiff.
-
-    `concave=True` claims concavity in p (certificates are then bounds); `dim` gives k to `argmax`, which
-    otherwise reads it from p0 (or from y, in a loss). v may be an array or any tree of arrays.
-    """
-
-    fn: Callable[[Any, Array], Array]
-    concave: bool = False
-    in_v: str = "nonconvex"
-    smooth: bool = True
-    k: int | None = None
-    Input = TreeInput
-    array_api = False
-
-    def value(self, v: Any, p: Array) -> Array:
-        out = self.fn(v.v, p)
-        if tuple(getattr(out, "shape", ())) != tuple(p.shape[:-1]):
-            raise GfyValueError(
-                f"CustomEnergy.fn must return one value per example, shape {tuple(p.shape[:-1])} for p of shape "
-                f"{tuple(p.shape)}, got {tuple(getattr(out, 'shape', ()))}"
-            )
-        return out
-
-    def grad_p(self, v: Any, p: Array) -> Array:
-        return _autodiff_grad(self.value, v, p)
-
-    def dim(self, v: Any) -> int:
-        if self.k is None:
-            raise GfyTypeError(
-                "CustomEnergy does not know the size of p: give CustomEnergy(fn, k=...) or pass p0"
-            )
-        return self.k
-
-    def batch_shape(self, v: Any) -> tuple[int, ...]:
-        """The leading axes of the first leaf, all but its last."""
-        for leaf in leaves(v.v):
-            return tuple(leaf.shape[:-1])
-        return ()
+    def computed_in(self, dtype: str, v: Any) -> Energy:
+        return super().computed_in(dtype, v) if callable(self.cost) else self
 
     def check(self, v: Any) -> None:
-        backend_of(v)
+        Energy.check(self, v)
 
 
-def _autodiff_grad(value: Callable[[Any, Array], Array], v: Any, p: Array) -> Array:
-    """The gradient of sum(value) in p; in torch it keeps the graph so that v still receives derivatives."""
-    backend = backend_of(v, p)
-    if backend.name == "torch":
-        import torch
+@dataclass(frozen=True)
+class Opposite:
+    """The function -fn."""
 
-        with torch.enable_grad():
-            q = p if p.requires_grad else p.detach().requires_grad_()
-            wanted = torch.is_grad_enabled() and (p.requires_grad or any(_tracked(x) for x in leaves(v)))
-            (grad,) = torch.autograd.grad(value(v, q).sum(), q, create_graph=wanted)
-        return grad
-    return backend.vjp(lambda q: value(v, q), p)[1](backend.xp.ones(p.shape[:-1], dtype=p.dtype))[0]
+    fn: Callable[..., Array]
 
-
-def _tracked(leaf: Any) -> bool:
-    return bool(getattr(leaf, "requires_grad", False))
+    def __call__(self, *args: Any) -> Array:
+        return -self.fn(*args)

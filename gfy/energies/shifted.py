@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,6 +68,19 @@ class Shifted(Energy):
 
     def batch_shape(self, v: Any) -> tuple[int, ...]:
         return tuple(v.c.shape[:-1])
+
+    def axes(self, v: Any) -> Any:
+        return ShiftedInput(self.base.axes(v.v), v.c.ndim - 1)
+
+    def sized(self, k: int) -> Energy:
+        return Shifted(self.base.sized(k))
+
+    def closed(self, v: Any, p: Array | None) -> tuple[Energy, Any, Hashable]:
+        base, inner, program = self.base.closed(v.v, p)
+        return Shifted(base), ShiftedInput(inner, v.c), program
+
+    def computed_in(self, dtype: str, v: Any) -> Energy:
+        return Shifted(self.base.computed_in(dtype, v.v))
 
     def check(self, v: Any) -> None:
         self.base.check(v.v)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfy.backend import backend_of
+from gfy.gradients.base import Mode, solve_constant
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, InnerSolver, Input, Stop
+from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 
 @dataclass(frozen=True)
-class Envelope:
+class Envelope(Mode):
     """grad Omega^Phi(v) = grad_1 Phi(v, p*(v)): the solve sees a detached v, and p* is a constant.
 
     Serves values (the conjugate, the losses built on it). It has no dp*/dv to give: ask `Implicit` or `Unrolled`.
@@ -23,14 +23,13 @@ class Envelope:
     def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
         return solver.unsupported(problem)
 
-    def argmax(
+    def solution(
         self,
         problem: InnerProblem,
         solver: InnerSolver,
         v: Input,
         p0: Array | None = None,
         stop: Stop = Stop(),
-    ) -> Array:
-        backend = backend_of(v)
-        detached = backend.stop_gradient(v)
-        return backend.stop_gradient(solver.solve(problem, detached, p0, stop).p)
+    ) -> Solution:
+        """The solver's solution, a constant."""
+        return solve_constant(problem, solver, v, p0, stop)

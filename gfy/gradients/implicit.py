@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
+from gfy.gradients.base import Mode, solve_constant
 from gfy.gradients.linear import METHODS, System, solver_for
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, InnerSolver, Input, Stop
+from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 
 @dataclass(frozen=True)
-class Implicit:
+class Implicit(Mode):
     """dp*/dv by the implicit function theorem: linear_solve "auto", "dense", "cg", "gmres" or "neumann".
 
     `tol` is the relative tolerance of the iterative linear solves; by default it follows the forward one.
@@ -53,17 +54,17 @@ class Implicit:
             )
         return reason or solver.unsupported(problem)
 
-    def argmax(
+    def solution(
         self,
         problem: InnerProblem,
         solver: InnerSolver,
         v: Input,
         p0: Array | None = None,
         stop: Stop = Stop(),
-    ) -> Array:
-        backend = backend_of(v)
-        p = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)
-        return self.attach(problem, v, p, stop)
+    ) -> Solution:
+        """The solver's solution, its p with dp*/dv attached."""
+        found = solve_constant(problem, solver, v, p0, stop)
+        return found._replace(p=self.attach(problem, v, found.p, stop))
 
     def attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
         """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted."""

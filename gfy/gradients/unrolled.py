@@ -8,14 +8,15 @@ from typing import Any
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
+from gfy.gradients.base import Mode, solve_constant
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, InnerSolver, Input, SteppableSolver, Stop
+from gfy.protocols import Array, InnerSolver, Input, Solution, SteppableSolver, Stop
 
 _SHORT = 8  # steps whose graph is kept whole
 
 
 @dataclass(frozen=True)
-class Unrolled:
+class Unrolled(Mode):
     """dp*/dv through `steps` iterations of a steppable solver, kept (or recomputed) for the backward pass.
 
     `checkpoint=True` keeps every sqrt(steps)-th state and recomputes the rest, in stretches of stretches: memory
@@ -46,19 +47,23 @@ class Unrolled:
             return str(refusal)
         return solver.unsupported(problem)
 
-    def argmax(
+    def solution(
         self,
         problem: InnerProblem,
         solver: InnerSolver,
         v: Input,
         p0: Array | None = None,
         stop: Stop = Stop(),
-    ) -> Array:
+    ) -> Solution:
+        """p after the last step, differentiable, and the error the solver's state reports there.
+
+        `stop.tol` does not end the steps, whose number is fixed: `converged` says whether it was reached all the same.
+        """
         assert isinstance(solver, SteppableSolver)
         backend = backend_of(v)
         length = self.steps
         if self.last is not None:
-            p0 = backend.stop_gradient(solver.solve(problem, backend.stop_gradient(v), p0, stop).p)
+            p0 = solve_constant(problem, solver, v, p0, stop).p
             length = self.last
 
         def advance(v: Input, state: Any, length: int) -> Any:
@@ -70,4 +75,8 @@ class Unrolled:
             state = backend.scan(lambda s: inner(v, s), state, length // block)
             return advance(v, state, length % block)
 
-        return advance(v, solver.init(problem, v, p0), length).p
+        final = advance(v, solver.init(problem, v, p0), length)
+        error = backend.stop_gradient(final.error)
+        floor = backend.stop_gradient(getattr(final, "noise", 0 * error))
+        steps = backend.xp.astype(backend.xp.zeros_like(error), backend.xp.int32) + length
+        return Solution(final.p, error, steps, (error <= stop.tol) | (error <= floor))

@@ -19,9 +19,10 @@ from gfy.backend import backend_of, get_backend, tree_map
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
 from gfy.energies.others import Metric
 from gfy.errors import GfyValueError, UnsupportedError
+from gfy.named import as_solver
 from gfy.numerics.ascent import ascend
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, InnerSolver, Input, Stop, default_solver
+from gfy.protocols import Array, InnerSolver, Input, Stop
 
 METHODS = ("auto", "exact", "ccp", "ascent", "grid")
 
@@ -90,7 +91,7 @@ def solve_biconjugate(
     # ascent after the procedure: on kinks (maxout, rectifiers) each may stall where the other goes on
     procedure = method if method != "auto" else ("ascent" if problem.energy.in_v == "nonconvex" else "both")
     first = zero_input(problem.energy, p) if start is None else problem.energy.coerce(start)
-    return _search(problem, p, procedure, first, solver or default_solver(), starts, spread, seed, stop)
+    return _search(problem, p, procedure, first, as_solver(solver), starts, spread, seed, stop)
 
 
 def no_exact(problem: InnerProblem, k: int) -> str | None:
@@ -155,7 +156,7 @@ def _on_grid(
     backend = backend_of(p, inputs)
     xp = backend.xp
     if points is None:
-        best = (solver or default_solver()).solve(problem, inputs, None, stop).p
+        best = as_solver(solver).solve(problem, inputs, None, stop).p
         conjugates = problem.value(inputs, best)
     else:
         conjugates = grid_conjugate(problem, inputs, backend.asarray(points, like=p))

@@ -120,7 +120,7 @@ class ConvexConcave:
 
     def _conjugate(self, v: Input) -> Array:
         loss = self.loss
-        p = solve_with(loss.problem, v, loss.solver, loss.gradient, None, loss.stop)
+        p = solve_with(loss.problem, v, *loss.means, None, loss.stop)
         return loss.problem.value(v, p)
 
     def _tangent(self, anchor: Input, y: Array) -> tuple[Array, Input]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+from gfy.checks import check_point
 from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
@@ -18,10 +20,23 @@ def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -
     target: "zero_one" (classes; the largest coordinate), "hamming" (p > 1/2 on the unit box, the best vertex
     elsewhere), "precision_at_k" (the k largest), "ndcg" (a ranking: item indices, best first), an
     `AffineLoss`, or its triple (V, b, varphi) (with varphi None; for another one say AffineLoss(...,
-    outputs=...)). Returns [..., K], 0/1 vectors but for "ndcg". Reference: Blondel et al. (2022), Equation
-    12.
+    outputs=...)). k: the number of labels of "precision_at_k", a whole number.
+
+    Returns:
+        [..., K], 0/1 vectors but for "ndcg".
+
+    Raises:
+        GfyTypeError, GfyValueError: for a target that is not known, a k that is no whole number, and a p that holds
+            complex numbers, NaN or infinities.
+        UnsupportedError: where the target does not suit the set.
+
+    Reference: Blondel et al. (2022), Equation 12.
+
+    Example:
+        >>> labels = gfy.decode(problem, loss.predict(v), "precision_at_k", k=3)
     """
     wanted = as_target(target, k)
+    check_point(p)
     reason = wanted.unsuited(problem.domain)
     if reason is not None:
         raise UnsupportedError(reason)
@@ -42,8 +57,15 @@ def as_target(target: Any, k: int | None = None) -> Target:
     if target == "precision_at_k":
         if k is None:
             raise GfyTypeError('target "precision_at_k" needs k=..., the number of labels predicted')
-        return PrecisionAtK(k)
+        return PrecisionAtK(_whole(k))
     simple: dict[str, Target] = {"zero_one": ZeroOne(), "hamming": Hamming(), "ndcg": Ndcg()}
     if target not in simple:
         raise GfyValueError(f"target must be one of {', '.join(TARGETS)} or an AffineLoss, got {target!r}")
     return simple[target]
+
+
+def _whole(k: Any) -> int:
+    try:
+        return operator.index(k)
+    except TypeError:
+        raise GfyTypeError(f'target "precision_at_k" needs a whole number k, got {k!r}') from None

@@ -126,8 +126,8 @@ class PrecisionAtK(Scaled):
     k: int = 1
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise GfyValueError(f"precision_at_k needs k >= 1, got {self.k!r}")
+        if self.k < 1 or self.k != int(self.k):
+            raise GfyValueError(f"precision_at_k needs a whole number k >= 1, got {self.k!r}")
 
     def scale(self, k: int) -> float:
         return 1 / self.k

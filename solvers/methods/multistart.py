@@ -59,10 +59,7 @@ class MultiStart:
         first = problem.initial_point(v, p0)
         points = backend.asarray(self._points(problem, first.shape[-1]), like=first)
         starts = xp.concat([first[None], 0 * first[None] + _spread(points, first.ndim)], axis=0)
-        ranks = getattr(problem.energy, "ranks", None)
-        many = v if ranks is not None else tree_map(lambda x: x[None] + xp.zeros_like(starts[..., :1]), v)
-        batch = tuple(starts.shape[:-1])
-        found = ProjectedGradient().solve(problem, _widen(problem, many, batch), starts, stop)
+        found = ProjectedGradient().solve(problem, _widen(problem, v, tuple(starts.shape[:-1])), starts, stop)
         values = problem.value(v, found.p)
         values = xp.where(xp.isfinite(values), values, xp.full_like(values, -float("inf")))
         best = xp.argmax(values, axis=0)
@@ -92,13 +89,17 @@ def _spread(points: Array, ndim: int) -> Array:
 
 
 def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
-    """One leaf given the starts' axis, so that the batch has it; the others broadcast."""
+    """v with the starts' axis before its batch axes, so that the batch has it; shared leaves broadcast."""
+    xp = backend_of(v).xp
     ranks = getattr(problem.energy, "ranks", None)
     if ranks is None:
-        return v
-    field = next(f for f in ranks if getattr(v, f).ndim - ranks[f] >= 0)
+        return tree_map(
+            lambda leaf, axes: xp.broadcast_to(leaf, (*batch, *leaf.shape[axes:])) if axes else leaf,
+            v,
+            problem.energy.axes(v),
+        )
+    field = next(iter(ranks))  # one leaf that has the axis is enough
     leaf = getattr(v, field)
-    xp = backend_of(v).xp
     event = tuple(leaf.shape[leaf.ndim - ranks[field] :])
     return v._replace(**{field: xp.broadcast_to(leaf, (*batch, *event))})
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gfy.backend import backend_of
-from gfy.energies import CustomEnergy, Dense
+from gfy.energies import Dense
 from gfy.energies.shifted import Shifted
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot
@@ -69,8 +69,6 @@ class ProjectedNewton:
             return (
                 f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
             )
-        if isinstance(energy, CustomEnergy):
-            return "CustomEnergy gives no Hessian products in both frameworks: use ProjectedGradient"
         if not isinstance(problem.regularizer, Separable):
             return f"{problem.regularizer.name} has no differentiable argmax map: use ProjectedGradient"
         if not isinstance(problem.domain, BandSet | Birkhoff):

@@ -60,13 +60,9 @@ def unflat(found: Solution, batch: tuple[int, ...]) -> Solution:
 
 def example(problem: InnerProblem, v: Any, index: tuple[int, ...]) -> Any:
     """The input of one example of a batch; leaves may be shared by the batch or broadcast."""
-    ranks = getattr(problem.energy, "ranks", None)
-    if ranks is None:
-        return tree_map(lambda leaf: leaf[index], v)
 
-    def pick(leaf: np.ndarray, rank: int) -> np.ndarray:
-        axes = leaf.ndim - rank
+    def pick(leaf: np.ndarray, axes: int) -> np.ndarray:
         place = index[len(index) - axes :]
         return leaf[tuple(i if n > 1 else 0 for i, n in zip(place, leaf.shape[:axes], strict=True))]
 
-    return type(v)(**{field: pick(getattr(v, field), rank) for field, rank in ranks.items()})
+    return tree_map(pick, v, problem.energy.axes(v))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gfy.backend import tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic, Zero
@@ -76,13 +77,5 @@ class JaxoptProjectedGradient:
 
 def _batch_axes(problem: InnerProblem, v: Any, start: Array) -> list[Any]:
     """For each batch axis, innermost first, which leaves of v have it (0) and which share theirs (None)."""
-    ranks = getattr(problem.energy, "ranks", None)
-    depth = start.ndim - 1
-    if ranks is None:
-        import jax
-
-        return [jax.tree_util.tree_map(lambda _: 0, v)] * depth
-    leaf_axes = {field: getattr(v, field).ndim - rank for field, rank in ranks.items()}
-    return [
-        type(v)(**{field: 0 if axes > n else None for field, axes in leaf_axes.items()}) for n in range(depth)
-    ]
+    axes = problem.energy.axes(v)
+    return [tree_map(lambda own, n=n: 0 if own > n else None, axes) for n in range(start.ndim - 1)]

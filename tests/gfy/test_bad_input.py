@@ -117,3 +117,179 @@ def test_checks_of_values_are_off_inside_jit_and_on_when_debugging() -> None:
     with pytest.raises(Exception, match="NaN or infinite"):  # noqa: PT012 - the callback speaks at the barrier
         jax.block_until_ready(jax.jit(loud)(bad))
         jax.effects_barrier()
+
+
+def test_start_must_be_finite_and_real(asarray: Make, backend: str) -> None:
+    v = v_of(asarray)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(gfy.GfyValueError, match="p0 holds 12 values that are NaN or infinite"):
+            gfy.argmax(PROBLEM, v, p0=asarray(np.full((3, 4), bad)))
+        with pytest.raises(gfy.GfyValueError, match="p0 holds 12 values"):
+            LOSS(v, asarray(np.zeros((3, 4))), asarray(np.full((3, 4), bad)))
+        with pytest.raises(gfy.GfyValueError, match="p0 holds 12 values"):
+            LOSS.predict(v, asarray(np.full((3, 4), bad)))
+    middle = np.full((3, 4), 0.5)
+    # another dtype is converted, not computed with
+    for start in (asarray(middle, "float32"), asarray(np.ones((3, 4), dtype=int)), middle):
+        p = gfy.argmax(PROBLEM, v, p0=start)
+        assert p.dtype == v.u.dtype
+
+
+def test_complex_numbers_are_refused(asarray: Make) -> None:
+    v = v_of(asarray)
+    i = asarray(np.full((3, 4), 1j))
+    with pytest.raises(gfy.GfyTypeError, match="v must hold real numbers, got .*complex128"):
+        gfy.argmax(PROBLEM, v._replace(u=i))
+    with pytest.raises(gfy.GfyTypeError, match="y must hold real numbers, got .*complex128"):
+        LOSS(v, i)
+    with pytest.raises(gfy.GfyTypeError, match="p0 must hold real numbers, got .*complex128"):
+        gfy.argmax(PROBLEM, v, p0=i)
+    with pytest.raises(gfy.GfyTypeError, match="p must hold real numbers, got .*complex128"):
+        gfy.decode(PROBLEM, i, "hamming")
+
+
+def test_decoding_wants_whole_numbers_and_finite_points(asarray: Make) -> None:
+    p = asarray(np.full((3, 4), 0.4))
+    with pytest.raises(gfy.GfyTypeError, match="needs a whole number k, got 2.5"):
+        gfy.decode(PROBLEM, p, "precision_at_k", k=2.5)
+    with pytest.raises(gfy.GfyValueError, match="p holds 12 values that are NaN or infinite"):
+        gfy.decode(PROBLEM, asarray(np.full((3, 4), np.nan)), "hamming")
+    assert tuple(gfy.decode(PROBLEM, p, "precision_at_k", k=np.int64(2)).shape) == (3, 4)
+
+
+HALVES = ("float16", "bfloat16")
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("kind", ["pairwise", "quadratic", "function"])
+def test_half_precision_is_right_to_its_own_resolution(
+    half: str, kind: str, asarray: Make, tonumpy: Make
+) -> None:
+    """p* of one coordinate on [0, 1] is clip((u + 1) / (2 + a^2)), the loss of y = 0 follows from it."""
+    u = tonumpy(asarray(np.array([[-0.9], [-0.2], [0.4], [3.0]]), half)).astype(float)
+    a, eps = 0.5, {"float16": 2.0**-10, "bfloat16": 2.0**-7}[half]
+    energies: dict[str, Any] = {
+        "pairwise": (gfy.Pairwise(), gfy.Pairwise.Input(asarray(u, half), asarray([[a]], half))),
+        "quadratic": (
+            gfy.LinearQuadratic(),
+            gfy.LinearQuadratic.Input(asarray(u, half), asarray([[-a * a]], half)),
+        ),
+        "function": (
+            gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) - 0.5 * a * a * (p * p).sum(-1), concave=True, k=1),
+            asarray(u, half),
+        ),
+    }
+    energy, v = energies[kind]
+    problem = gfy.InnerProblem(energy, gfy.BinaryGini(), BOX)
+    p = gfy.argmax(problem, v)
+    wanted = np.clip((u + 1) / (2 + a * a), 0, 1)
+    assert half in str(p.dtype)
+    assert np.abs(tonumpy(p).astype(float) - wanted).max() <= eps
+    value = gfy.FenchelYoungLoss(problem)(v, asarray(np.zeros((4, 1)), half))
+    exact = (u * wanted - 0.5 * a * a * wanted**2 - wanted * (wanted - 1))[:, 0]
+    assert half in str(value.dtype)
+    assert np.abs(tonumpy(value).astype(float) - exact).max() <= eps * 2
+    assert gfy.certify(problem, v, p).gap.max() <= eps
+
+
+def test_half_precision_gradients_come_back_in_half(backend: str, asarray: Make, tonumpy: Make) -> None:
+    u = asarray(np.array([[0.25, -0.5]]), "float16")
+    problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), BOX)
+    weight = np.array([[1.0, 2.0]])
+    if backend == "jax":
+        import jax
+
+        grad = jax.grad(
+            lambda u: (gfy.argmax(problem, u, gradient="implicit") * asarray(weight, "float16")).sum()
+        )(u)
+    else:
+        u.requires_grad_()
+        (gfy.argmax(problem, u, gradient="implicit") * asarray(weight, "float16")).sum().backward()
+        grad = u.grad
+    assert "float16" in str(grad.dtype)
+    assert np.abs(tonumpy(grad) - weight / 2).max() < 1e-3  # p = (u + 1) / 2 inside the box
+
+
+def test_a_torch_module_in_half_precision_is_widened() -> None:
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(3, 2).half()
+    energy = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) - (net(p) ** 2).sum(-1), concave=True, k=3)
+    problem = gfy.InnerProblem(energy, gfy.SquaredNorm(), gfy.Reals())
+    u = torch.tensor([[0.5, -0.25, 1.0]]).half()
+    weight, bias = (x.detach().double().numpy() for x in net.parameters())
+    wanted = np.linalg.solve(np.eye(3) + 2 * weight.T @ weight, u.double().numpy()[0] - 2 * weight.T @ bias)
+    assert np.abs(gfy.argmax(problem, u).double().numpy()[0] - wanted).max() < 2e-3
+    (gfy.argmax(problem, u, gradient="implicit")).sum().backward()
+    assert torch.isfinite(net.weight.grad).all()
+
+
+def test_leaves_of_several_dtypes_meet_in_the_widest(asarray: Make, tonumpy: Make) -> None:
+    """p* = clip((u + 1) / 2) where A = 0."""
+    u, A = np.array([[0.25, -0.5, 0.125]]), np.zeros((1, 3, 2))
+    for left, right, wanted in (("float32", "float64", "float64"), ("float16", "float32", "float32")):
+        for first, second in ((left, right), (right, left)):
+            p = gfy.argmax(PROBLEM, gfy.Pairwise.Input(asarray(u, first), asarray(A, second)))
+            assert wanted in str(p.dtype)
+            assert np.abs(tonumpy(p) - (u + 1) / 2).max() < 1e-6
+    whole = gfy.Pairwise.Input(asarray(np.array([[0, 1, -1]])), asarray(A))
+    assert np.abs(tonumpy(gfy.argmax(PROBLEM, whole)) - np.array([[0.5, 1.0, 0.0]])).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32", "bool", "float32", "float16"])
+def test_targets_of_any_dtype(kind: str, asarray: Make, tonumpy: Make) -> None:
+    v = v_of(asarray)
+    y = np.array([[0, 1, 1, 0]] * 3)
+    wanted = tonumpy(LOSS(v, asarray(y.astype(float))))
+    given = asarray(y.astype(float), kind) if "float" in kind else asarray(y.astype(kind))
+    assert np.allclose(tonumpy(LOSS(v, given)), wanted)
+
+
+def test_names_stand_for_objects(asarray: Make, tonumpy: Make) -> None:
+    v = v_of(asarray)
+    p = gfy.argmax(PROBLEM, v, solver="DualNewton", gradient="implicit")
+    assert np.allclose(tonumpy(p), tonumpy(gfy.argmax(PROBLEM, v, solver=solvers.DualNewton())))
+    loss = gfy.FenchelYoungLoss(PROBLEM, solver="DualNewton", gradient="envelope")
+    assert loss == gfy.FenchelYoungLoss(PROBLEM, solver=solvers.DualNewton(), gradient=gfy.Envelope())
+    assert gfy.ArgmaxLoss("squared", PROBLEM, gradient="unrolled").gradient == gfy.Unrolled()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"solver": "dualnewton"}, r'got "dualnewton" \(did you mean "DualNewton"\?\)'),
+        ({"solver": "Newtom"}, "solver must be one of Auto, .*ScipyLBFGSB, or an object, got"),
+        (
+            {"solver": solvers.DualNewton},
+            r"solver must be an instance, got the class DualNewton: write DualNewton\(\)",
+        ),
+        ({"solver": 3}, "solver must have the methods solve and unsupported of gfy.InnerSolver, got int"),
+        ({"gradient": "envelop"}, r'got "envelop" \(did you mean "envelope"\?\)'),
+        (
+            {"gradient": gfy.Implicit},
+            r"gradient must be an instance, got the class Implicit: write Implicit\(\)",
+        ),
+        ({"gradient": 3}, "got int"),
+    ],
+)
+def test_names_that_are_not_known_get_the_right_spelling(settings: Any, sentence: str, asarray: Make) -> None:
+    v = v_of(asarray)
+    for call in (
+        lambda: gfy.argmax(PROBLEM, v, **settings),
+        lambda: gfy.conjugate(PROBLEM, v, **settings),
+        lambda: gfy.FenchelYoungLoss(PROBLEM, **settings),
+    ):
+        with pytest.raises(gfy.GfyError, match=sentence):
+            call()
+
+
+def test_a_start_that_is_not_finite_is_found_inside_jit_when_debugging() -> None:
+    jax = pytest.importorskip("jax")
+    v = v_of(jax.numpy.asarray)
+
+    def loud(p0: Any) -> Any:
+        with gfy.debug():
+            return gfy.argmax(PROBLEM, v, p0=p0)
+
+    with pytest.raises(Exception, match="p0 holds 12 values"):  # noqa: PT012 - the callback speaks at the barrier
+        jax.block_until_ready(jax.jit(loud)(jax.numpy.full((3, 4), jax.numpy.nan)))
+        jax.effects_barrier()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,9 @@ def test_envelope_refuses_the_argmax_and_unrolled_refuses_what_has_no_steps(asar
 
 def test_plain_argmax_is_a_constant(backend: str, asarray: Make, tonumpy: Make) -> None:
     problem, v, k = build(PROBLEMS[0], asarray)
-    grad = pulled(backend, lambda w: gfy.argmax(problem, w) + 0 * w.u, v, asarray(np.ones((4, k))))
+    told = pytest.warns(gfy.GradientDroppedWarning) if backend == "torch" else nullcontext()
+    with told:  # torch can see that a gradient is asked for
+        grad = pulled(backend, lambda w: gfy.argmax(problem, w) + 0 * w.u, v, asarray(np.ones((4, k))))
     assert np.abs(flat(grad, tonumpy)).max() == 0
 
 
@@ -334,7 +337,7 @@ def test_checkpointing_refuses_what_it_would_not_differentiate() -> None:
     energy = gfy.CustomEnergy(lambda v, p: (hidden * v * p).sum(-1) - (p * p).sum(-1), concave=True)
     problem = gfy.InnerProblem(energy, gfy.BinaryGini(), BOX)
     v = torch.linspace(-1.0, 2.0, 4, dtype=torch.float64, requires_grad=True)
-    mode = gfy.Unrolled(steps=20, checkpoint=True)
+    mode = gfy.Unrolled(steps=40, checkpoint=True)
     p = gfy.argmax(problem, v, solver=solvers.ProjectedGradient(), gradient=mode, p0=torch.full_like(v, 0.5))
     with pytest.raises(gfy.UnsupportedError, match="not part of v"):
         p.sum().backward()
