@@ -11,11 +11,13 @@ from gfy.backend import backend_of, namespace
 from gfy.errors import UnsupportedError
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
+from gfy.regularizers.bounds import GapBound, separable_bound, tangent_bound
 from gfy.regularizers.transport import Margins
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.threshold import threshold
 
+_NEARLY = 1 - 1e-12
 _COARSE = 1e-4  # the resolution of half precision, above that of float32
 
 
@@ -51,9 +53,13 @@ class Regularizer:
         p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
         return dot(theta, p) - self.value(p)
 
-    def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        """The loss L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p>, given best = p_Omega(theta)."""
-        return dot(theta, best - p) - (self.value(best) - self.value(p))
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        """An upper bound of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> for p in C, in its `gap` [...].
+
+        theta, p [..., k]; the bound holds for every theta within `blur` [..., k] of the one given. It rests on the
+        gradient of Omega and on the linear oracle of C, not on the accuracy of the argmax map.
+        """
+        return tangent_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
 
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
@@ -108,8 +114,36 @@ class Separable(Regularizer):
     def difference(self, p: Array, q: Array) -> Array:
         return (self.coordinate_value(p) - self.coordinate_value(q)).sum(-1)
 
-    def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        return (theta * (best - p) - (self.coordinate_value(best) - self.coordinate_value(p))).sum(-1)
+    @property
+    def unit(self) -> float:
+        """The size of omega' on [1/4, 3/4], which is that of the constants in it."""
+        first, last = self.derivative(0.25), self.derivative(0.75)
+        return abs(first) + abs(last) + abs(last - first)
+
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array] | None:
+        """omega(p) - omega(q) - omega'(q) (p - q), elementwise, and where its error is a few eps of |p - q| alone."""
+        return None
+
+    def coordinate_loss(self, t: Array, q: Array, p: Array, eps: float) -> tuple[Array, Array]:
+        """t (q - p) - omega(q) + omega(p), and a bound of its rounding, elementwise: q the argmax at t."""
+        xp = namespace(t)
+        move = p - q
+        ends = self.coordinate_value(p), self.coordinate_value(q)
+        direct = (ends[0] - ends[1]) - t * move
+        error = 8 * eps * (xp.abs(t * move) + xp.abs(ends[0]) + xp.abs(ends[1]))
+        found = self.divergence(p, q)
+        if found is not None:
+            near = found[1] & (move != 0)
+            slope = self.grad(xp.where(near, q, xp.full_like(q, 0.5)))
+            direct = xp.where(near, found[0] + (slope - t) * move, direct)
+            error = xp.where(near, 8 * eps * xp.abs(move) * (xp.abs(t) + xp.abs(slope) + self.unit), error)
+        same = move == 0
+        return xp.where(same, xp.zeros_like(direct), direct), xp.where(same, xp.zeros_like(error), error)
+
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        if isinstance(domain, BandSet | Birkhoff) and self.no_argmax(domain) is None:
+            return separable_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
+        return super().gap(theta, p, domain, blur)
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if self.least == -math.inf and self.most == math.inf:
@@ -139,8 +173,8 @@ class Separable(Regularizer):
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_argmax(theta, low, high)
-        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
-            return namespace(theta).zeros_like(theta) + high  # the set is one point
+        if self._one_point(theta, domain):
+            return namespace(theta).zeros_like(theta) + high
         if (
             backend_of(theta).eps(theta) > _COARSE
         ):  # half precision cannot hold a multiplier near large scores
@@ -167,9 +201,24 @@ class Separable(Regularizer):
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_slope(theta, low, high)
-        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
-            return namespace(theta).zeros_like(theta)  # the set is one point
+        if self._one_point(theta, domain):
+            return namespace(theta).zeros_like(theta)
         return self.coordinate_slope(self._shifted(theta, domain), low, high)
+
+    def multiplier(self, theta: Array, domain: BandSet) -> Array:
+        """tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
+        xp = namespace(theta)
+        assert domain.total is not None
+        _, high = domain.bounds(theta)
+        if self._one_point(theta, domain):  # below every score, and far enough to put every coordinate at its top
+            return xp.min(theta, axis=-1)[..., None] - abs(self.derivative(_NEARLY * high)) - self.unit
+        # the mean over the coordinates is the multiplier, but for rounding
+        return xp.mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
+
+    def _one_point(self, theta: Array, domain: BandSet) -> bool:
+        """Whether the sum can only be reached with every coordinate at its upper bound."""
+        high = domain.bounds(theta)[1]
+        return isinstance(high, float) and domain.total is not None and domain.total >= high * theta.shape[-1]
 
     def _shifted(self, theta: Array, domain: BandSet) -> Array:
         """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""

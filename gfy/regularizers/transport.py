@@ -52,14 +52,16 @@ class Margins:
             self._hessian(backend.stop_gradient(slope), backend.eps(theta)), _sums(matrix) - 1
         )
         # only its derivative is wanted: in a null direction of the Hessian its value is rounding blown up
-        return self._primal(scores - _spread(correction - backend.stop_gradient(correction)))[0]
+        return self._primal(scores - spread(correction - backend.stop_gradient(correction)))[0]
 
-    def multipliers(self, theta: Array) -> Array:
-        """a and b side by side [..., 2n], to the rounding of theta: the best fit to what X leaves of theta."""
-        spread = theta - self._solved(theta)
-        rows = spread.mean(-1)
-        columns = (spread - rows[..., None]).mean(-2)
-        return backend_of(theta).xp.concat([rows, columns], axis=-1)
+    def solution(self, theta: Array) -> tuple[Array, Array]:
+        """P [..., n, n] without a derivative, and multipliers a, b [..., 2n] fitted to it to the rounding of theta."""
+        scores = self._solved(theta)
+        xp = backend_of(theta).xp
+        both = theta - scores
+        rows = xp.mean(both, axis=-1)
+        columns = xp.mean(both - rows[..., None], axis=-2)
+        return self._primal(scores)[0], xp.concat([rows, columns], axis=-1)
 
     def _solved(self, theta: Array) -> Array:
         """X [..., n, n] with the margins of q(X) equal to 1."""
@@ -85,7 +87,7 @@ class Margins:
 
             def too_long(length: Array) -> Array:
                 """Whether the dual rises again at half the slope with which it falls at first."""
-                moved = _sums(self._primal(X - _spread(length[..., None] * direction))[0]) - 1
+                moved = _sums(self._primal(X - spread(length[..., None] * direction))[0]) - 1
                 return ~((moved * direction).sum(-1) >= -0.5 * expected)
 
             def halve(trial: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -94,7 +96,7 @@ class Margins:
 
             one = xp.ones_like(error)
             length, _ = backend.while_loop(lambda t: xp.any(t[1]), halve, (one, too_long(one)))
-            moved = X - _spread(length[..., None] * direction)
+            moved = X - spread(length[..., None] * direction)
             after = xp.max(xp.abs(_sums(self._primal(moved)[0]) - 1), axis=-1)
 
             last = state.scale <= 1
@@ -132,7 +134,7 @@ class Margins:
         # q' at the solution, read from p itself: theta - multipliers = omega'(p) wherever p is free
         slope = self._slope_at(matrix)
         shift = solve(self._hessian(slope, backend.eps(theta)), _sums(slope * x))
-        return slope * (x - _spread(shift))
+        return slope * (x - spread(shift))
 
     def _slope_at(self, matrix: Array) -> Array:
         xp = backend_of(matrix).xp
@@ -172,7 +174,7 @@ def _sums(matrix: Array) -> Array:
     return backend_of(matrix).xp.concat([matrix.sum(-1), matrix.sum(-2)], axis=-1)
 
 
-def _spread(duals: Array) -> Array:
+def spread(duals: Array) -> Array:
     """a_i + b_j, [..., 2n] -> [..., n, n]."""
     n = duals.shape[-1] // 2
     return duals[..., :n, None] + duals[..., None, n:]
