@@ -166,7 +166,9 @@ def _distance(
         L = np.asarray(backend.to_numpy(smoothness), dtype=np.float64)
         off = np.asarray(backend.to_numpy(bound.off), dtype=np.float64)
         found = np.minimum(found, (1 + L / mu) * (residual + off + 4 * _EPS * length))
-    return np.where(curved, found, np.inf)
+    found = np.where(curved, found, np.inf)
+    domain = problem.domain
+    return np.minimum(found, domain.diameter(bound.best.shape[-1])) if domain.compact and curved.any() else found
 
 
 def _blur(problem: InnerProblem, v: Any, p: Array, slope: Array) -> Array:

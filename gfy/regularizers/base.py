@@ -10,15 +10,13 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.errors import UnsupportedError
 from gfy.numerics.arithmetic import dot
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.bounds import GapBound, separable_bound, tangent_bound
 from gfy.regularizers.transport import Margins
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.threshold import threshold
-
-_NEARLY = 1 - 1e-12
-_COARSE = 1e-4  # the resolution of half precision, above that of float32
 
 
 class Regularizer:
@@ -48,6 +46,7 @@ class Regularizer:
         """p_Omega(theta), [..., k] -> [..., k]; differentiable."""
         raise NotImplementedError(f"{self.name}.argmax")
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         """Omega*(theta) = max_{p in C} <theta, p> - Omega(p), [..., k] -> [...]; its gradient is p_Omega(theta)."""
         p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
@@ -61,6 +60,7 @@ class Regularizer:
         """
         return tangent_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
 
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
         backend = backend_of(theta)
@@ -163,6 +163,7 @@ class Separable(Regularizer):
             reason = f"{self.name} has no argmax map on {domain.name}: only quadratic regularizers have (a projection)"
         return reason
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
@@ -173,15 +174,11 @@ class Separable(Regularizer):
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_argmax(theta, low, high)
-        if self._one_point(theta, domain):
+        if self.one_point(theta, domain):
             return namespace(theta).zeros_like(theta) + high
-        if (
-            backend_of(theta).eps(theta) > _COARSE
-        ):  # half precision cannot hold a multiplier near large scores
-            wide = namespace(theta).astype(theta, namespace(theta).float32)
-            return namespace(theta).astype(self.argmax(wide, domain), theta.dtype)
         return self.coordinate_argmax(self._shifted(theta, domain), low, high)
 
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if isinstance(domain, Birkhoff):
             return domain.flat(Margins(self).jacobian_product(domain.matrix(theta), domain.matrix(x)))
@@ -196,26 +193,22 @@ class Separable(Regularizer):
         )
         return slope * (x - mean)
 
+    @in_single
     def slopes(self, theta: Array, domain: BandSet) -> Array:
         """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_slope(theta, low, high)
-        if self._one_point(theta, domain):
+        if self.one_point(theta, domain):
             return namespace(theta).zeros_like(theta)
         return self.coordinate_slope(self._shifted(theta, domain), low, high)
 
     def multiplier(self, theta: Array, domain: BandSet) -> Array:
         """tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
-        xp = namespace(theta)
-        assert domain.total is not None
-        _, high = domain.bounds(theta)
-        if self._one_point(theta, domain):  # below every score, and far enough to put every coordinate at its top
-            return xp.min(theta, axis=-1)[..., None] - abs(self.derivative(_NEARLY * high)) - self.unit
-        # the mean over the coordinates is the multiplier, but for rounding
-        return xp.mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
+        # every coordinate is shifted by the same number, but for rounding
+        return namespace(theta).mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
 
-    def _one_point(self, theta: Array, domain: BandSet) -> bool:
+    def one_point(self, theta: Array, domain: BandSet) -> bool:
         """Whether the sum can only be reached with every coordinate at its upper bound."""
         high = domain.bounds(theta)[1]
         return isinstance(high, float) and domain.total is not None and domain.total >= high * theta.shape[-1]

@@ -54,6 +54,8 @@ def separable_bound(
 ) -> GapBound:
     """On bands and doubly stochastic matrices, for p within the bounds."""
     xp = namespace(theta)
+    if isinstance(domain, BandSet) and regularizer.one_point(theta, domain):
+        return _point_bound(regularizer, theta, p, regularizer.argmax(theta, domain), blur)
     low, high = domain.bounds(theta) if isinstance(domain, BandSet) else (0.0, 1.0)
     pull = _pull(regularizer, theta, p, domain)
     eps = backend_of(theta).eps(theta)
@@ -69,6 +71,17 @@ def separable_bound(
     return GapBound(
         total + pull.earned, pull.best, xp.sqrt(dot(width, width)) + pull.missed, xp.abs(pull.earned)
     )
+
+
+def _point_bound(regularizer: Separable, theta: Array, p: Array, only: Array, blur: Array) -> GapBound:
+    """Where the set has one point the value there, less that at p."""
+    xp = namespace(theta)
+    ends = regularizer.coordinate_value(p), regularizer.coordinate_value(only)
+    move = xp.abs(only - p)
+    error = move * (xp.abs(theta) * _ROUNDINGS * backend_of(theta).eps(theta) + blur)
+    error = error + xp.where(move > 0, _ROUNDINGS * backend_of(theta).eps(theta) * xp.abs(ends[0]), 0 * move)
+    gap = (theta * (only - p) + (ends[0] - ends[1]) + error).sum(-1)
+    return GapBound(gap, only, 0 * gap, xp.abs(gap))
 
 
 def _pull(regularizer: Separable, theta: Array, p: Array, domain: BandSet | Birkhoff) -> _Pull:

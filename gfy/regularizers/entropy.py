@@ -9,6 +9,7 @@ from typing import Any
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Separable, peak_coordinate
 from gfy.regularizers.quadratic import check_positive
@@ -63,14 +64,17 @@ class Shannon(Separable):
             return super().multiplier(theta, domain)
         return self.gamma * (logsumexp(theta / self.gamma, keepdims=True) - 1)
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         return softmax(theta / self.gamma) if isinstance(domain, Simplex) else super().argmax(theta, domain)
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         if isinstance(domain, Simplex):
             return self.gamma * logsumexp(theta / self.gamma)
         return super().conjugate(theta, domain)
 
+    @in_single
     def slopes(self, theta: Array, domain: BandSet) -> Array:
         if not isinstance(domain, Simplex):
             return super().slopes(theta, domain)
@@ -124,6 +128,7 @@ class BinaryShannon(Separable):
         )
         return loss, error + missed
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         if domain == _UNIT_BOX:
             return self.gamma * softplus(theta / self.gamma).sum(-1)

@@ -9,6 +9,7 @@ from typing import Any
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.arithmetic import clip, dot
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer, Separable
 from gfy.regularizers.bounds import GapBound
@@ -70,11 +71,13 @@ class Quadratic(Separable):
     def no_argmax(self, domain: ConvexSet) -> str | None:
         return None
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         if isinstance(domain, BandSet | Birkhoff):
             return super().argmax(theta, domain)
         return domain.project((theta + self.tilt) / self.curvature)
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         p = self.argmax(
             theta, domain
@@ -154,12 +157,14 @@ class Zero(Regularizer):
     def no_argmax(self, domain: ConvexSet) -> str | None:
         return None if domain.compact else f"Zero needs a compact set to have an argmax, {domain.name} is not"
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
         return domain.linear_oracle(theta)
 
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if isinstance(domain, Ball):
             return super().jacobian_product(theta, domain, x)

@@ -16,6 +16,7 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.arithmetic import logsumexp, xlogx
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer
 from gfy.sets.base import ConvexSet
@@ -156,12 +157,14 @@ class ChainEntropy(Regularizer):
             f"ChainEntropy has an argmax (forward-backward) on its own chain's polytope, not on {domain.name}"
         )
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
         return self.chain.forward_backward(theta / self.gamma)[1]
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
