@@ -1,8 +1,9 @@
 """How good is p, whoever computed it? A Fenchel-Young gap in float64, from outside the solver.
 
 For concave Phi, L(v, p) <= L_Omega(grad_p Phi(v, p), p): a computable bound of the suboptimality of any feasible
-p. It is the Frank-Wolfe gap when Omega = 0 and tighter otherwise. Where p_Omega is not computable on C, the
-Frank-Wolfe gap of Phi - Omega stands in; for energies that are not concave either number measures stationarity only.
+p. It is the Frank-Wolfe gap when Omega = 0 and tighter otherwise. The right-hand side holds the conjugate of Omega,
+which is bounded from above by weak duality (`gfy.regularizers.bounds`), whatever the accuracy of the argmax map; the
+rounding of the sums is added. For energies that are not concave the number measures stationarity only.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import Backend, backend_of, get_backend, is_floating, tree_map
-from gfy.energies.base import Energy
+from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, tree_map
+from gfy.energies.base import Dense, Energy, LowRank
 from gfy.errors import GfyValueError, PrecisionWarning
-from gfy.numerics.arithmetic import dot
+from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
+from gfy.regularizers.bounds import GapBound
+from gfy.sets.base import BandSet
 from gfy.telling import warn_once
 
 _EPS = float(np.finfo(np.float64).eps)
+_ROUNDINGS = 4  # of a gradient's sum, in eps times the root of the sum of its terms' squares
+_POINTS = 8  # of C at which a claim of concavity is tried
+_DOUBTFUL = 1e-5  # a violation of concavity relative to the values that no rounding explains, in float32 neither
 
 
 class Certificate(NamedTuple):
@@ -30,9 +36,11 @@ class Certificate(NamedTuple):
     gap: an upper bound of max Phi - Omega minus its value at p (a measure of stationarity where not `concave`).
     residual: |p - p_Omega(grad_p Phi(v, p))|, zero exactly at stationary points.
     feasibility: how far p is outside C.
-    value: Phi(v, p) - Omega(p).
+    value: Phi(v, p) - Omega(p), at the projection of p where p is outside C.
     distance: an upper bound of |p - p*| where Phi - Omega is strongly concave, infinite elsewhere.
     concave: whether `gap` is a bound.
+    claimed: whether concavity is the word of the energy's author (`CustomEnergy(concave=True)`), which was tried at
+        random points of C and not proven.
     """
 
     gap: np.ndarray
@@ -41,60 +49,100 @@ class Certificate(NamedTuple):
     value: np.ndarray
     distance: np.ndarray
     concave: bool
+    claimed: bool = False
 
     @property
     def says(self) -> str:
         """What the numbers mean, in a sentence."""
-        if self.concave:
-            return "gap bounds the suboptimality of p"
-        return "the energy is not concave: gap and residual certify stationarity only"
+        if not self.concave:
+            return "the energy is not concave: gap and residual certify stationarity only"
+        if self.claimed:
+            return (
+                "gap bounds the suboptimality of p if the energy is concave in p, which its author claims: "
+                "the claim was tried at random points of C and not proven"
+            )
+        return "gap bounds the suboptimality of p"
 
 
 def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     """The certificate of p for max_{p in C} Phi(v, p) - Omega(p): float64, whatever dtype and framework solved.
 
     v the energy's Input, p [..., k] -> Certificate of arrays [...]. A p outside C is certified at its projection,
-    the distance between the two being `feasibility`.
+    the distance between the two being `feasibility`; `distance` is that of the p given.
+
+    Concavity at this v is checked whatever the size, by one factorisation of each dense matrix; a claim of concavity
+    that cannot be checked is tried at random points. Raises `GfyValueError` where v or p holds NaN or infinities,
+    where the energy claims to be concave and is not, and where a matrix that must be symmetric is not.
     Reference: Blondel et al. (2022), Proposition 3, last upper bound.
+
+    Example:
+        proof = gfy.certify(problem, v, p)
+        assert proof.concave and (proof.gap <= 1e-8 * np.maximum(1, abs(proof.value))).all()
     """
-    v = problem.energy.coerce(v)
-    problem.energy.check(v)
+    energy = problem.energy
+    v = energy.coerce(v)
+    energy.check(v)
     source = backend_of(v, p)
-    violation = _checked(problem, v, source.to_numpy(p))
-    with _float64(source):
-        double = get_backend("numpy") if problem.energy.array_api else source
-        v64 = tree_map(lambda leaf: _double_leaf(double, source, leaf, problem.energy), v)
-        judged = replace(problem, energy=problem.energy.computed_in("float64", v64))
-        given = source.to_numpy(p).astype(np.float64)
-        # a point outside C has no value there: the nearest point of C is what is certified
-        inside = problem.domain.project(given) if (violation > 0).any() else given
-        _tell_precision(judged, v64, _double(double, inside))
-        gap, residual, value = _judge(judged, v64, _double(double, inside))
-    concave = problem.energy.concave
-    distance = _distance(problem, v64, gap, residual, value, np.sqrt((inside * inside).sum(-1)), double)
-    return Certificate(gap, residual, violation, value, distance, concave)
+    given = source.to_numpy(p).astype(np.float64)
+    violation = _checked(problem, v, given)
+    claimed = energy.concave and not (energy.linear or energy.proven)
+    with _float64(source), np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # inf is an answer here
+        double = get_backend("numpy") if energy.array_api else source
+        v64 = tree_map(lambda leaf: _double_leaf(double, source, leaf, energy), v)
+        wide = replace(problem, energy=energy.computed_in("float64", v64))
+        inside = _inside(problem, given, violation)
+        point = _double(double, inside)
+        _tell_precision(wide, v64, point)
+        if claimed and inside.size:
+            _try_claim(wide, v64, point, double)
+        judged = _judge(wide, v64, point, double)
+    moved = given - inside
+    distance = judged.distance + np.sqrt((moved * moved).sum(-1))
+    return Certificate(
+        judged.gap, judged.residual, violation, judged.value, distance, energy.concave, claimed
+    )
 
 
-def _judge(problem: InnerProblem, v: Any, p: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    energy, regularizer, domain = problem.energy, problem.regularizer, problem.domain
-    backend = backend_of(v, p)
-    value = problem.value(v, p)
-    if regularizer.no_argmax(domain) is None:
-        slope, constant = energy.majorant(v, p, regularizer, domain)
-        best = regularizer.argmax(slope, domain)
-        above = (
-            constant + dot(slope, p) - energy.value(v, p)
-        )  # how far the linear bound of Phi is above it at p
-        gap = regularizer.gap(slope, best, p) + above
-        residual = p - best
+class _Judgement(NamedTuple):
+    gap: np.ndarray
+    residual: np.ndarray
+    value: np.ndarray
+    distance: np.ndarray
+
+
+def _judge(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> _Judgement:
+    """The numbers at a p that lies in C up to rounding."""
+    energy = problem.energy
+    xp = backend.xp
+
+    def host(x: Any) -> np.ndarray:
+        return np.asarray(backend.to_numpy(x), dtype=np.float64)
+
+    value = host(problem.value(v, p))
+    above = 0.0 * value  # how far the linear bound of Phi is above it at p
+    if energy.smooth:
+        slope = energy.grad_p(v, p)
     else:
-        gradient = problem.grad(v, p)
-        best = domain.linear_oracle(gradient)
-        gap = dot(gradient, best - p)
-        residual = p - domain.project(p + gradient)
-    length = backend.xp.sqrt(dot(residual, residual))
-    arrays = tuple(np.asarray(backend.to_numpy(x), dtype=np.float64) for x in (gap, length, value))
-    return np.maximum(arrays[0], 0.0), arrays[1], arrays[2]
+        slope, constant = energy.majorant(v, p, problem.regularizer, problem.domain)
+        here, touch = energy.value(v, p), dot(slope, p)
+        terms = xp.abs(here) + xp.abs(constant) + dot(xp.abs(slope), xp.abs(p))
+        above = host(constant + touch - here + 8 * backend.eps(p) * terms)
+    blur = _blur(problem, v, p, slope)
+    bound = problem.regularizer.gap(slope, p, problem.domain, blur)
+    gap = np.maximum(host(bound.gap) + above, 0.0)
+    rise = _rise(problem, v)
+    mu = problem.regularizer.strong_convexity(problem.domain)
+    gap = _bent(gap, rise, mu, problem.domain.diameter(p.shape[-1]) if problem.domain.compact else np.inf)
+    length = np.sqrt(host(dot(p, p)))
+    slack = host(bound.slack) + 64 * _EPS * (1 + np.abs(value))
+    residual = p - (
+        bound.best
+        if problem.regularizer.no_argmax(problem.domain) is None
+        else problem.domain.project(p + _finite(slope - problem.regularizer.grad(p)))
+    )
+    short = np.sqrt(host(dot(residual, residual)))
+    distance = _distance(problem, v, gap + slack, short, length, bound, mu - rise, backend)
+    return _Judgement(gap, short, value, distance)
 
 
 def _tell_precision(problem: InnerProblem, v: Any, p: Array) -> None:
@@ -114,28 +162,123 @@ def _distance(
     v: Any,
     gap: np.ndarray,
     residual: np.ndarray,
-    value: np.ndarray,
     length: np.ndarray,
+    bound: GapBound,
+    mu: np.ndarray,
     backend: Backend,
 ) -> np.ndarray:
     """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two.
 
-    Both are taken with room for the rounding of the gap and of p itself.
+    Both are taken with room for the rounding of the gap and of p itself, and for the error of the argmax map.
     """
-    mu = problem.strong_concavity
-    slack = 64 * _EPS * (1 + np.abs(value))
-    if mu <= 0:
+    if not problem.energy.concave:
         return np.full_like(gap, np.inf)
-    by_gap = np.sqrt(2 * (gap + slack) / mu)
+    curved = mu > 0
+    mu = np.where(curved, mu, 1.0)
+    found: np.ndarray = np.sqrt(2 * gap / mu)
     smoothness = problem.energy.smoothness(v)
-    if smoothness is None or problem.regularizer.no_argmax(problem.domain) is not None:
-        return by_gap
-    L = np.asarray(backend.to_numpy(smoothness), dtype=np.float64)
-    by_residual: np.ndarray = (1 + L / mu) * (residual + 64 * _EPS * (1 + length))
-    return np.minimum(by_gap, by_residual)
+    if smoothness is not None and problem.regularizer.no_argmax(problem.domain) is None:
+        L = np.asarray(backend.to_numpy(smoothness), dtype=np.float64)
+        off = np.asarray(backend.to_numpy(bound.off), dtype=np.float64)
+        found = np.minimum(found, (1 + L / mu) * (residual + off + 4 * _EPS * length))
+    found = np.where(curved, found, np.inf)
+    domain = problem.domain
+    return np.minimum(found, domain.diameter(bound.best.shape[-1])) if domain.compact and curved.any() else found
+
+
+def _blur(problem: InnerProblem, v: Any, p: Array, slope: Array) -> Array:
+    """The rounding of the slope [..., k]: a few eps times the root of the squares of the terms that were added."""
+    curvature = problem.energy.curvature(v)
+    backend = backend_of(v, p)
+    xp = backend.xp
+    size = xp.abs(slope)
+    if isinstance(curvature, Dense):
+        size = size + xp.sqrt(matvec(curvature.U**2, p**2))
+    elif isinstance(curvature, LowRank):
+        across = xp.sqrt(matvec(transpose(curvature.A**2), p**2))
+        size = size + matvec(xp.abs(curvature.A), across)
+    return _ROUNDINGS * backend.eps(slope) * size
+
+
+def _rise(problem: InnerProblem, v: Any) -> np.ndarray:
+    """The largest eigenvalue of Phi's Hessian where that is a matrix and rounding left it above 0, [...]; 0 else."""
+    curvature = problem.energy.curvature(v)
+    if not problem.energy.concave or not isinstance(curvature, Dense):
+        return np.zeros(())
+    U = np.asarray(curvature.U, dtype=np.float64)
+    if not U.size:
+        return np.zeros(U.shape[:-2])
+    room = 4 * U.shape[-1] * _EPS * np.abs(U).max((-1, -2))
+    try:  # a factorisation proves what most matrices satisfy, at a tenth of the time
+        np.linalg.cholesky(room[..., None, None] * np.eye(U.shape[-1]) - U)
+    except np.linalg.LinAlgError:
+        return np.maximum(np.linalg.eigvalsh(U)[..., -1], 0.0) + room
+    return room
+
+
+def _bent(gap: np.ndarray, rise: np.ndarray, mu: float, diameter: float) -> np.ndarray:
+    """The bound where Phi lies above its tangent by rise / 2 |q - p|^2 at most, and Omega is mu-strongly convex.
+
+    L_Omega(theta, p) >= mu / 2 |p - p_Omega(theta)|^2 turns that into a factor mu / (mu - rise) of the gap.
+    """
+    factor = np.where(rise < mu, mu / np.where(rise < mu, mu - rise, 1.0), np.inf)
+    added = np.where(rise > 0, rise / 2 * diameter**2, 0.0)
+    scaled = np.where(gap > 0, gap * factor, np.where(rise < mu, 0.0, np.inf))
+    return np.where(rise > 0, np.fmin(scaled, gap + added), gap)
+
+
+def _try_claim(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> None:
+    """Refuse an energy that lies above its tangent at p, or below a chord, by more than rounding explains."""
+    energy, domain = problem.energy, problem.domain
+    rng = np.random.default_rng(0)
+    here = backend.to_numpy(p)
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.asarray(backend.to_numpy(energy.value(v, _double(backend, x))), dtype=np.float64)
+
+    level, slope = value(here), np.asarray(backend.to_numpy(energy.grad_p(v, p)), dtype=np.float64)
+    for _ in range(_POINTS):
+        draw = rng.normal(size=here.shape)
+        if domain.compact:
+            share = rng.uniform(size=(*here.shape[:-1], 1))
+            there = here + share * (domain.linear_oracle(draw) - here)
+        else:
+            there = domain.project(here + (1 + np.abs(here).max()) * draw)
+        far, middle = value(there), value((here + there) / 2)
+        tangent = level + (slope * (there - here)).sum(-1)
+        room = _DOUBTFUL * (1 + np.abs(level) + np.abs(far) + np.abs(slope * (there - here)).sum(-1))
+        worst = np.maximum(far - tangent, (level + far) / 2 - middle) - room
+        if np.any(worst > 0):
+            raise GfyValueError(
+                f"{energy.name} claims to be concave in p but is not: at a point of {domain.name} it lies above its "
+                f"tangent at p, or below the chord between the two, by {np.nanmax(worst):.3g}; pass an energy that is "
+                "concave, or say concave=False"
+            )
+
+
+def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.ndarray:
+    """p, within its bounds to the last digit, and where it is outside C its projection: a point outside has no value."""
+    if isinstance(problem.domain, BandSet):
+        p = np.clip(p, *problem.domain.bounds(p))
+    elif getattr(problem.regularizer, "least", -np.inf) > -np.inf:
+        p = np.clip(p, problem.regularizer.least, problem.regularizer.most)
+    outside = (violation > 0)[..., None]
+    return np.where(outside, problem.domain.project(p), p) if outside.any() else p
 
 
 def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
+    """The violation of p [...], after refusing what has no certificate."""
+    energy = problem.energy
+    source = backend_of(v)
+    fields = getattr(v, "_fields", ())
+    for name, part in zip(fields, v, strict=True):
+        arrays = [source.to_numpy(leaf) for leaf in leaves(part) if hasattr(leaf, "dtype")]
+        bad = sum(int((~np.isfinite(x)).sum()) for x in arrays if x.dtype.kind in "fc")
+        if bad:
+            raise GfyValueError(f"{energy.name}.Input.{name} holds {bad} values that are NaN or infinite")
+    sentence = energy.concavity_violation(v)
+    if sentence is not None:
+        raise GfyValueError(sentence)
     if not p.ndim:
         raise GfyValueError("p must have at least one axis, its last the coordinates of p")
     problem.domain.check_dim(p.shape[-1])
@@ -143,7 +286,7 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
         raise GfyValueError("p holds values that are NaN or infinite: there is nothing to certify")
     if p.size == 0:
         return np.zeros(p.shape[:-1])
-    violation = np.asarray(problem.domain.violation(p.astype(np.float64)), dtype=np.float64)
+    violation = np.asarray(problem.domain.violation(p), dtype=np.float64)
     return np.where(violation <= 1e-15, 0.0, violation)
 
 
@@ -154,6 +297,14 @@ def _double_leaf(backend: Backend, source: Backend, leaf: Any, energy: Energy) -
         return leaf
     values = source.to_numpy(leaf)
     return backend.asarray(values) if plain else _double(backend, values)
+
+
+def _finite(gradient: Array) -> Array:
+    """The gradient, an infinite coordinate as the largest finite one of its example (1 where there is none)."""
+    xp = backend_of(gradient).xp
+    finite = xp.isfinite(gradient)
+    size = xp.max(xp.where(finite, xp.abs(gradient), xp.ones_like(gradient)), axis=-1)[..., None]
+    return xp.where(finite, gradient, xp.sign(gradient) * size)
 
 
 def _double(backend: Backend, x: np.ndarray) -> Array:

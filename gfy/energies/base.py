@@ -71,6 +71,7 @@ class Energy:
     Input: ClassVar[Any]
     ranks: ClassVar[dict[str, int]]
     concave: bool = True  # in p, for every v
+    proven: bool = False  # concavity holds by construction or is checked at v; else it is the author's word
     in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
     smooth: bool = True  # in p

@@ -113,6 +113,7 @@ class ConcaveSpen(Spen):
     """
 
     concave = True
+    proven = True
 
     def weights(self, v: Any) -> Array:
         return softplus(v.W2)
@@ -134,6 +135,7 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
     """
 
     activation: str = "softplus"
+    proven = True
     in_v = "nonconvex"
     Input = IcnnInput
     ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}

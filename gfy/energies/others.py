@@ -95,6 +95,10 @@ class Metric(FunctionEnergy):
     def array_api(self) -> bool:  # type: ignore[override]
         return not callable(self.cost)
 
+    @property
+    def proven(self) -> bool:  # type: ignore[override]
+        return not callable(self.cost)  # a metric need not be convex, norms are
+
     def value(self, v: Any, p: Array) -> Array:
         xp = namespace(p)
         if callable(self.cost):

@@ -36,6 +36,7 @@ class LinearQuadratic(Energy):
     """
 
     concave: bool = True
+    proven = True
     Input = DenseInput
     ranks = {"u": 1, "U": 2}
 
@@ -60,13 +61,13 @@ class LinearQuadratic(Energy):
         )
 
     def concavity_violation(self, v: Any) -> str | None:
-        if not self.concave:
-            return None
         U = backend_of(v).to_numpy(v.U).astype(np.float64)
         scale = max(float(np.abs(U).max(initial=0.0)), 1e-300)
         tol = 1e-5 if backend_of(v).eps(v.U) > 1e-10 else 1e-10
         if float(np.abs(U - np.swapaxes(U, -1, -2)).max(initial=0.0)) > tol * scale:
             return "LinearQuadratic.Input.U must be symmetric: pass (U + U^T) / 2, which has the same energy"
+        if not self.concave:
+            return None
         largest = float(np.linalg.eigvalsh(U).max(initial=-np.inf))
         if largest > tol * scale * U.shape[-1]:
             return (
@@ -83,6 +84,7 @@ class Pairwise(Energy):
     Linear in (u, U), concave in p; value and gradient cost O(k m).
     """
 
+    proven = True
     in_v = "nonconvex"  # in (u, A); the loss is convex in (u, U)
     Input = PairwiseInput
     ranks = {"u": 1, "A": 2}

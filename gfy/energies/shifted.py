@@ -30,6 +30,10 @@ class Shifted(Energy):
         return self.base.concave
 
     @property
+    def proven(self) -> bool:  # type: ignore[override]
+        return self.base.proven
+
+    @property
     def linear(self) -> bool:  # type: ignore[override]
         return self.base.linear
 
@@ -65,6 +69,9 @@ class Shifted(Energy):
 
     def smoothness(self, v: Any) -> Array | None:
         return self.base.smoothness(v.v)
+
+    def concavity_violation(self, v: Any) -> str | None:
+        return self.base.concavity_violation(v.v)
 
     def batch_shape(self, v: Any) -> tuple[int, ...]:
         return tuple(v.c.shape[:-1])

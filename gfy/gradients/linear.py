@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
-from gfy.numerics.arithmetic import dot, matvec, solve, transpose
+from gfy.numerics.arithmetic import clip, dot, matvec, solve, transpose
 from gfy.numerics.spd import in_parts, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
@@ -20,6 +20,8 @@ METHODS = ("auto", "dense", "cg", "gmres", "neumann")
 Operator = Callable[[Array], Array]
 System = tuple[Operator, Operator, Operator]  # solve, transpose_solve, product
 _RESTART = 30
+_POWER_STEPS = 20
+_POWER_ROOM = 1.3  # the power method finds the largest eigenvalue from below
 
 
 def solver_for(method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float) -> System:
@@ -122,17 +124,22 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
 
 
 def _neumann(product: Operator, tol: float) -> Operator:
-    """x = b + (I - M) x until it rests: converges where |J H| < 1."""
+    """Neumann's series of the damped system: x + w (b - M x) until it rests, M = I - J H.
+
+    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that w = 1 / (1 + r / 2)
+    converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
+    """
 
     def run(b: Array) -> Array:
         backend = backend_of(b)
         xp = backend.xp
         scale = tol * _norm(b)
+        weight = (1 / (1 + _POWER_ROOM / 2 * _largest(product, b)))[..., None]
 
         def body(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             x, _, count = state
             residual = b - product(x)
-            return x + residual, _norm(residual), count + 1
+            return x + weight * residual, _norm(residual), count + 1
 
         start = (b, scale + 1, 0 * scale.sum())
         return backend.while_loop(lambda s: xp.any(s[1] > scale) & (s[2] < 10_000), body, start)[0]
@@ -140,11 +147,28 @@ def _neumann(product: Operator, tol: float) -> Operator:
     return run
 
 
+def _largest(product: Operator, like: Array) -> Array:
+    """|eigenvalue| of I - product that is largest, [...], by the power method: from below, by a few per cent."""
+    backend = backend_of(like)
+    waves = backend.asarray(1 + np.cos(1.7 * np.arange(like.shape[-1]) ** 2), like=like)
+
+    def body(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, _ = state
+        image = x - product(x)
+        size = _norm(image)
+        return image / backend.xp.where(size > 0, size, backend.xp.ones_like(size))[..., None], size
+
+    start = (waves + 0 * like, 0 * like.sum(-1))
+    return backend.scan(body, start, _POWER_STEPS)[1]
+
+
 class _Krylov(NamedTuple):
-    x: Array
-    r: Array
-    d: Array
-    rho: Array
+    z: Array  # J y, y the solution so far
+    r: Array  # the residual
+    jr: Array  # J r
+    d: Array  # the direction
+    jd: Array  # J d
+    rho: Array  # <r, J r>
     count: Array
 
 
@@ -152,32 +176,37 @@ def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> Sy
     """Conjugate gradients: I - J H is self-adjoint and positive in the inner product of J^-1, I - H J in that of J.
 
     x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.
+    J is singular (it ignores bounds that are active, and the mean where sum p is fixed), and the part of r that it
+    ignores stays as large as b. J r is therefore updated, J M d = J d - J H (J d), and never computed from r, whose
+    ignored part would leave rounding of its own size.
     """
 
     def adjoint(b: Array) -> Array:
         backend = backend_of(b)
         xp = backend.xp
 
-        def positive(a: Array, c: Array) -> Array:
-            return xp.where(c > 0, a / xp.where(c > 0, c, xp.ones_like(c)), xp.zeros_like(c))
+        def ratio(a: Array, c: Array, used: Array) -> Array:
+            return xp.where(used, a / xp.where(used, c, xp.ones_like(c)), xp.zeros_like(c))[..., None]
 
         def body(s: _Krylov) -> _Krylov:
-            jd = jacobian(s.d)
-            md = s.d - hessian(jd)
-            alpha = positive(s.rho, dot(jd, md))[..., None]
-            x, r = s.x + alpha * s.d, s.r - alpha * md
-            rho = dot(r, jacobian(r))
-            return _Krylov(x, r, r + positive(rho, s.rho)[..., None] * s.d, rho, s.count + 1)
+            bent = hessian(s.jd)
+            move, jmove = s.d - bent, s.jd - jacobian(bent)
+            length = dot(s.jd, move)
+            # an example that is done, or whose direction is rounding, stays where it is
+            alpha = clip(ratio(s.rho, length, (s.rho > limit) & (length > 0)), 0.0, 1.0)  # M is at least I
+            z, r, jr = s.z + alpha * s.jd, s.r - alpha * move, s.jr - alpha * jmove
+            rho = xp.where(alpha[..., 0] > 0, dot(r, jr), xp.zeros_like(s.rho))
+            beta = ratio(rho, s.rho, rho > limit)
+            return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, s.count + 1)
 
-        # the part of b that J does not see needs no solve: y = b + (rest), found from a zero start
-        rho = dot(b, jacobian(b))
+        jb = jacobian(b)
+        rho = dot(b, jb)
         limit = tol * tol * rho
-        start = _Krylov(0 * b, b, b, rho, 0 * rho.sum())
+        start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * rho.sum())
         final = backend.while_loop(
             lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start
         )
-        # J-orthogonal error left in the null space of J: one application of the equation removes it
-        return b + hessian(jacobian(final.x))
+        return b + hessian(final.z)  # y = b + H J y
 
     def forward(b: Array) -> Array:
         return b + jacobian(adjoint(hessian(b)))

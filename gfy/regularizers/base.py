@@ -10,13 +10,13 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.errors import UnsupportedError
 from gfy.numerics.arithmetic import dot
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
+from gfy.regularizers.bounds import GapBound, separable_bound, tangent_bound
 from gfy.regularizers.transport import Margins
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.threshold import threshold
-
-_COARSE = 1e-4  # the resolution of half precision, above that of float32
 
 
 class Regularizer:
@@ -46,15 +46,21 @@ class Regularizer:
         """p_Omega(theta), [..., k] -> [..., k]; differentiable."""
         raise NotImplementedError(f"{self.name}.argmax")
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         """Omega*(theta) = max_{p in C} <theta, p> - Omega(p), [..., k] -> [...]; its gradient is p_Omega(theta)."""
         p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
         return dot(theta, p) - self.value(p)
 
-    def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        """The loss L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p>, given best = p_Omega(theta)."""
-        return dot(theta, best - p) - (self.value(best) - self.value(p))
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        """An upper bound of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> for p in C, in its `gap` [...].
 
+        theta, p [..., k]; the bound holds for every theta within `blur` [..., k] of the one given. It rests on the
+        gradient of Omega and on the linear oracle of C, not on the accuracy of the argmax map.
+        """
+        return tangent_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
+
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
         backend = backend_of(theta)
@@ -108,8 +114,36 @@ class Separable(Regularizer):
     def difference(self, p: Array, q: Array) -> Array:
         return (self.coordinate_value(p) - self.coordinate_value(q)).sum(-1)
 
-    def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        return (theta * (best - p) - (self.coordinate_value(best) - self.coordinate_value(p))).sum(-1)
+    @property
+    def unit(self) -> float:
+        """The size of omega' on [1/4, 3/4], which is that of the constants in it."""
+        first, last = self.derivative(0.25), self.derivative(0.75)
+        return abs(first) + abs(last) + abs(last - first)
+
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array] | None:
+        """omega(p) - omega(q) - omega'(q) (p - q), elementwise, and where its error is a few eps of |p - q| alone."""
+        return None
+
+    def coordinate_loss(self, t: Array, q: Array, p: Array, eps: float) -> tuple[Array, Array]:
+        """t (q - p) - omega(q) + omega(p), and a bound of its rounding, elementwise: q the argmax at t."""
+        xp = namespace(t)
+        move = p - q
+        ends = self.coordinate_value(p), self.coordinate_value(q)
+        direct = (ends[0] - ends[1]) - t * move
+        error = 8 * eps * (xp.abs(t * move) + xp.abs(ends[0]) + xp.abs(ends[1]))
+        found = self.divergence(p, q)
+        if found is not None:
+            near = found[1] & (move != 0)
+            slope = self.grad(xp.where(near, q, xp.full_like(q, 0.5)))
+            direct = xp.where(near, found[0] + (slope - t) * move, direct)
+            error = xp.where(near, 8 * eps * xp.abs(move) * (xp.abs(t) + xp.abs(slope) + self.unit), error)
+        same = move == 0
+        return xp.where(same, xp.zeros_like(direct), direct), xp.where(same, xp.zeros_like(error), error)
+
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        if isinstance(domain, BandSet | Birkhoff) and self.no_argmax(domain) is None:
+            return separable_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
+        return super().gap(theta, p, domain, blur)
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if self.least == -math.inf and self.most == math.inf:
@@ -129,6 +163,7 @@ class Separable(Regularizer):
             reason = f"{self.name} has no argmax map on {domain.name}: only quadratic regularizers have (a projection)"
         return reason
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
@@ -139,15 +174,11 @@ class Separable(Regularizer):
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_argmax(theta, low, high)
-        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
-            return namespace(theta).zeros_like(theta) + high  # the set is one point
-        if (
-            backend_of(theta).eps(theta) > _COARSE
-        ):  # half precision cannot hold a multiplier near large scores
-            wide = namespace(theta).astype(theta, namespace(theta).float32)
-            return namespace(theta).astype(self.argmax(wide, domain), theta.dtype)
+        if self.one_point(theta, domain):
+            return namespace(theta).zeros_like(theta) + high
         return self.coordinate_argmax(self._shifted(theta, domain), low, high)
 
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if isinstance(domain, Birkhoff):
             return domain.flat(Margins(self).jacobian_product(domain.matrix(theta), domain.matrix(x)))
@@ -162,14 +193,25 @@ class Separable(Regularizer):
         )
         return slope * (x - mean)
 
+    @in_single
     def slopes(self, theta: Array, domain: BandSet) -> Array:
         """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_slope(theta, low, high)
-        if isinstance(high, float) and domain.total >= high * theta.shape[-1]:
-            return namespace(theta).zeros_like(theta)  # the set is one point
+        if self.one_point(theta, domain):
+            return namespace(theta).zeros_like(theta)
         return self.coordinate_slope(self._shifted(theta, domain), low, high)
+
+    def multiplier(self, theta: Array, domain: BandSet) -> Array:
+        """tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
+        # every coordinate is shifted by the same number, but for rounding
+        return namespace(theta).mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
+
+    def one_point(self, theta: Array, domain: BandSet) -> bool:
+        """Whether the sum can only be reached with every coordinate at its upper bound."""
+        high = domain.bounds(theta)[1]
+        return isinstance(high, float) and domain.total is not None and domain.total >= high * theta.shape[-1]
 
     def _shifted(self, theta: Array, domain: BandSet) -> Array:
         """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""

@@ -9,6 +9,7 @@ from typing import Any
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Separable, peak_coordinate
 from gfy.regularizers.quadratic import check_positive
@@ -38,26 +39,42 @@ class Shannon(Separable):
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
         xp = namespace(theta)
         exponent = theta / self.gamma - 1
-        if isinstance(high, float):  # before the exponential, which would overflow
+        if not isinstance(high, float):  # before the exponential, which would overflow
+            exponent = clip(exponent, -math.inf, _log(high))
+        else:
             exponent = clip(exponent, -math.inf, math.log(high) if high > 0 else -math.inf)
         return clip(xp.exp(exponent), low, high)
 
     def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
         xp = namespace(theta)
         exponent = theta / self.gamma - 1
-        if isinstance(high, float) and 0 < high < math.inf:
-            exponent = clip(exponent, -math.inf, math.log(high) + 1)  # far enough to be seen outside
+        if not isinstance(high, float):  # far enough to be seen outside
+            exponent = clip(exponent, -math.inf, _log(high) + 1)
+        elif 0 < high < math.inf:
+            exponent = clip(exponent, -math.inf, math.log(high) + 1)
         p = xp.exp(exponent)
         return xp.where((p >= low) & (p <= high), p / self.gamma, xp.zeros_like(p))
 
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
+        found, near = _relative_entropy(p, q)
+        return self.gamma * found, near
+
+    def multiplier(self, theta: Array, domain: BandSet) -> Array:
+        if not isinstance(domain, Simplex):
+            return super().multiplier(theta, domain)
+        return self.gamma * (logsumexp(theta / self.gamma, keepdims=True) - 1)
+
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         return softmax(theta / self.gamma) if isinstance(domain, Simplex) else super().argmax(theta, domain)
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         if isinstance(domain, Simplex):
             return self.gamma * logsumexp(theta / self.gamma)
         return super().conjugate(theta, domain)
 
+    @in_single
     def slopes(self, theta: Array, domain: BandSet) -> Array:
         if not isinstance(domain, Simplex):
             return super().slopes(theta, domain)
@@ -95,6 +112,23 @@ class BinaryShannon(Separable):
         inside = xp.astype((p >= low) & (p <= high), theta.dtype)
         return inside * p * sigmoid(-t) / self.gamma
 
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
+        (first, near), (second, close) = _relative_entropy(p, q), _relative_entropy(1 - p, 1 - q)
+        return self.gamma * (first + second), near & close
+
+    def coordinate_loss(self, t: Array, q: Array, p: Array, eps: float) -> tuple[Array, Array]:
+        loss, error = super().coordinate_loss(t, q, p, eps)
+        # 1 - q is right to eps only: where it is as small, the argmax is missed by what is added here
+        xp = namespace(t)
+        rest = 1 - q
+        missed = xp.where(
+            rest > 0,
+            self.gamma * eps**2 / xp.where(rest > 0, rest, xp.ones_like(rest)),
+            self.gamma * softplus(-t / self.gamma),
+        )
+        return loss, error + missed
+
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         if domain == _UNIT_BOX:
             return self.gamma * softplus(theta / self.gamma).sum(-1)
@@ -139,11 +173,30 @@ class Tsallis(Separable):
         safe = xp.where(free, p, xp.ones_like(p))
         return xp.where(free, safe ** (2 - self.alpha), xp.zeros_like(p)) / self.gamma
 
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
+        share, near = _relative(p, q)
+        xp = namespace(p)
+        rise = xp.expm1(self.alpha * xp.log1p(share)) - self.alpha * share
+        return self.gamma / (self.alpha * (self.alpha - 1)) * _power(q, self.alpha) * rise, near
+
     def strong_convexity(self, domain: ConvexSet) -> float:
         if self.alpha > 2:
             return 0.0  # omega'' = gamma p^(alpha - 2) vanishes at 0
         peak = peak_coordinate(domain)
         return float(self.gamma * peak ** (self.alpha - 2)) if peak > 0 else math.inf
+
+
+def _relative(p: Array, q: Array) -> tuple[Array, Array]:
+    """(p - q) / q where it is at most 1/2 in size, 0 elsewhere, and where that is."""
+    xp = namespace(p)
+    near = (q > 0) & (xp.abs(p - q) <= 0.5 * q)
+    return xp.where(near, (p - q) / xp.where(near, q, xp.ones_like(q)), xp.zeros_like(q)), near
+
+
+def _relative_entropy(p: Array, q: Array) -> tuple[Array, Array]:
+    """p log(p / q) - p + q for p near q, and where that is."""
+    share, near = _relative(p, q)
+    return q * ((1 + share) * namespace(p).log1p(share) - share), near
 
 
 def _log(p: Array) -> Array:

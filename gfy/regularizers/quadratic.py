@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gfy.backend import namespace
+from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.arithmetic import clip, dot
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer, Separable
+from gfy.regularizers.bounds import GapBound
 from gfy.sets.ball import Ball
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
@@ -53,18 +55,29 @@ class Quadratic(Separable):
         inside = xp.astype((p >= low) & (p <= high), theta.dtype)
         return inside / self.curvature
 
-    def gap(self, theta: Array, best: Array, p: Array) -> Array:
-        # factored: nothing cancels, so gaps far below the rounding of the values are still seen
-        return ((best - p) * (theta + self.tilt - 0.5 * self.curvature * (best + p))).sum(-1)
+    def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
+        # nothing cancels, so gaps far below the rounding of the values are still seen
+        return 0.5 * self.curvature * (p - q) ** 2, p == p
+
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        bound = super().gap(theta, p, domain, blur)
+        if not isinstance(domain, Ball):
+            return bound
+        # the projection on a ball is a formula, right to rounding
+        wrong = blur + 4 * backend_of(theta).eps(theta) * namespace(theta).abs(theta)
+        size = namespace(theta).sqrt(dot(wrong, wrong)) / self.curvature
+        return bound._replace(off=size + 16 * backend_of(theta).eps(theta) * domain.radius)
 
     def no_argmax(self, domain: ConvexSet) -> str | None:
         return None
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         if isinstance(domain, BandSet | Birkhoff):
             return super().argmax(theta, domain)
         return domain.project((theta + self.tilt) / self.curvature)
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         p = self.argmax(
             theta, domain
@@ -144,12 +157,14 @@ class Zero(Regularizer):
     def no_argmax(self, domain: ConvexSet) -> str | None:
         return None if domain.compact else f"Zero needs a compact set to have an argmax, {domain.name} is not"
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
         return domain.linear_oracle(theta)
 
+    @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if isinstance(domain, Ball):
             return super().jacobian_product(theta, domain, x)

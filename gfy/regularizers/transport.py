@@ -3,6 +3,11 @@
 P_ij = q(theta_ij - a_i - b_j) with q the regularizer's scalar argmax map. The multipliers minimise the convex
 sum_ij omega*(theta_ij - a_i - b_j) + sum a + sum b, whose Hessian is B D B^T for D = diag(q') and B the row
 and column sums. As in `threshold`, one last differentiable Newton step carries the exact derivative.
+
+Where the scores differ by much more than omega' can (a small gamma), almost every q' is zero and Newton's method
+from afar fails. The regularizer is therefore first taken s times as large, and s falls to 1 by a factor per stage,
+each stage starting from the multipliers of the one before. The unknown is X = (theta - a - b) / s itself, not the
+multipliers: near the solution it is of the size of omega', and its digits are not lost beside large scores.
 """
 
 from __future__ import annotations
@@ -17,14 +22,17 @@ from gfy.protocols import Array
 if TYPE_CHECKING:
     from gfy.regularizers.base import Separable
 
-_MAX_STEPS = 200
+_MAX_STEPS = 400
 _SHORTEST = 1e-9
+_REACH = 4.0  # the longest step, in differences of omega' between 1/4 and 3/4
+_STAGE = 8.0  # s falls by this factor
+_ROUGH = 0.05  # the error of the margins at which a stage ends
 _CAP = 2.0  # entries are at most 1: a cap above it is never active at the solution, and nothing overflows
 
 
 class _State(NamedTuple):
-    duals: Array  # [..., 2n]
-    error: Array  # [...]
+    scores: Array  # [..., n, n] X
+    scale: Array  # [...] s
     done: Array  # [...] bool
     step: Array  # []
 
@@ -37,55 +45,88 @@ class Margins:
 
     def argmax(self, theta: Array) -> Array:
         backend = backend_of(theta)
-        xp = backend.xp
         fixed = backend.stop_gradient(theta)
-        n = theta.shape[-1]
-        eps = backend.eps(fixed)
+        scores = backend.stop_gradient(self._solved(fixed)) + (theta - fixed)
+        matrix, slope = self._primal(scores)
+        correction = solve(
+            self._hessian(backend.stop_gradient(slope), backend.eps(theta)), _sums(matrix) - 1
+        )
+        # only its derivative is wanted: in a null direction of the Hessian its value is rounding blown up
+        return self._primal(scores - spread(correction - backend.stop_gradient(correction)))[0]
 
-        size = 1 + xp.max(xp.max(xp.abs(fixed), axis=-1), axis=-1)
+    def solution(self, theta: Array) -> tuple[Array, Array]:
+        """P [..., n, n] without a derivative, and multipliers a, b [..., 2n] fitted to it to the rounding of theta."""
+        scores = self._solved(theta)
+        xp = backend_of(theta).xp
+        both = theta - scores
+        rows = xp.mean(both, axis=-1)
+        columns = xp.mean(both - rows[..., None], axis=-2)
+        return self._primal(scores)[0], xp.concat([rows, columns], axis=-1)
+
+    def _solved(self, theta: Array) -> Array:
+        """X [..., n, n] with the margins of q(X) equal to 1."""
+        backend = backend_of(theta)
+        xp = backend.xp
+        n = theta.shape[-1]
+        eps = backend.eps(theta)
+        derivative = self.regularizer.derivative
+        unit = derivative(0.75) - derivative(0.25)
+        reach = _REACH * unit
 
         def body(state: _State) -> _State:
-            matrix, slope = self._primal(fixed, state.duals)
-            gradient = 1 - _sums(matrix)
+            X = state.scores
+            matrix, slope = self._primal(X)
+            excess = _sums(matrix) - 1
+            error = xp.max(xp.abs(excess), axis=-1)
             # where the support splits the Hessian is singular: a ridge that fades with the error keeps steps short
-            far = 1e-3 * xp.max(xp.abs(gradient), axis=-1) / size
-            direction = -solve(self._hessian(slope, eps, far), gradient)
-            base, expected = self._dual(fixed, state.duals), (gradient * direction).sum(-1)
-            allowed = base + 4 * eps * (1 + xp.abs(base))
+            ridge = 1e-3 * xp.where(error < 1, error, xp.ones_like(error))
+            direction = solve(self._hessian(slope, eps, ridge), excess)
+            longest = xp.max(xp.abs(direction), axis=-1)
+            direction = direction * (reach / xp.where(longest > reach, longest, reach + 0 * longest))[..., None]
+            expected = (excess * direction).sum(-1)
 
-            def too_long(scale: Array) -> Array:
-                moved = self._dual(fixed, state.duals + scale[..., None] * direction)
-                return ~(moved <= allowed + 1e-4 * scale * expected)
+            def too_long(length: Array) -> Array:
+                """Whether the dual rises again at half the slope with which it falls at first."""
+                moved = _sums(self._primal(X - spread(length[..., None] * direction))[0]) - 1
+                return ~((moved * direction).sum(-1) >= -0.5 * expected)
 
             def halve(trial: tuple[Array, Array]) -> tuple[Array, Array]:
-                scale = xp.where(trial[1], trial[0] / 2, trial[0])
-                return scale, too_long(scale) & (scale > _SHORTEST)
+                length = xp.where(trial[1], trial[0] / 2, trial[0])
+                return length, too_long(length) & (length > _SHORTEST)
 
-            one = xp.ones_like(base)
-            scale, _ = backend.while_loop(lambda t: xp.any(t[1]), halve, (one, too_long(one)))
-            duals = state.duals + scale[..., None] * direction
-            matrix, _ = self._primal(fixed, duals)
-            error = xp.max(xp.abs(_sums(matrix) - 1), axis=-1)
+            one = xp.ones_like(error)
+            length, _ = backend.while_loop(lambda t: xp.any(t[1]), halve, (one, too_long(one)))
+            moved = X - spread(length[..., None] * direction)
+            after = xp.max(xp.abs(_sums(self._primal(moved)[0]) - 1), axis=-1)
+
+            last = state.scale <= 1
+            advance = ~last & (after <= _ROUGH)
+            following = xp.where(state.scale > _STAGE, state.scale / _STAGE, one)
+            ratio = xp.where(advance, state.scale / following, one)[..., None, None]
             # near the end rounding decides: keep the better of the two, and stop when neither improves
-            better = (error < state.error) | (scale * -expected > 16 * eps * (1 + xp.abs(base)))
-            duals = xp.where(better[..., None], duals, state.duals)
+            better = ~last | (after < error) | (expected > 64 * eps * unit)
+            # a shift of a row is a multiplier: its largest entry stays as it was when the stage changes
+            peak = xp.max(moved, axis=-1)[..., None]
+            moved = xp.where(better[..., None, None], peak + (moved - peak) * ratio, X)
             return _State(
-                duals, xp.where(better, error, state.error), ~better | (error <= 8 * eps), state.step + 1
+                xp.where(state.done[..., None, None], X, moved),
+                xp.where(advance, following, state.scale),
+                state.done | (last & (~better | (after <= 4 * eps))),
+                state.step + 1,
             )
 
+        high = xp.max(xp.max(theta, axis=-1), axis=-1)
+        scale = (high - xp.min(xp.min(theta, axis=-1), axis=-1)) / unit
+        scale = xp.where(scale > 1, scale, xp.ones_like(scale))
+        wide = scale[..., None, None]
         level = self.regularizer.derivative(1.0 / n)
-        rows = xp.max(fixed, axis=-1) - level
-        duals = xp.concat([rows, xp.zeros_like(rows)], axis=-1)
-        large = xp.zeros_like(rows[..., 0]) + math.inf
-        start = _State(duals, large, large < 0, xp.sum(xp.zeros_like(rows)))
-        final = backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
-        duals = backend.stop_gradient(final.duals)
-        _, slope = self._primal(fixed, duals)
-        matrix, _ = self._primal(theta, duals)
-        correction = solve(self._hessian(slope, eps), _sums(matrix) - 1)
-        # only its derivative is wanted: in a null direction of the Hessian its value is rounding blown up
-        matrix, _ = self._primal(theta, duals + correction - backend.stop_gradient(correction))
-        return matrix
+        start = _State(
+            (theta - xp.max(theta, axis=-1)[..., None]) / wide + level,
+            scale,
+            scale < 0,
+            xp.sum(xp.zeros_like(scale)),
+        )
+        return backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start).scores
 
     def jacobian_product(self, theta: Array, x: Array) -> Array:
         backend = backend_of(theta)
@@ -93,7 +134,7 @@ class Margins:
         # q' at the solution, read from p itself: theta - multipliers = omega'(p) wherever p is free
         slope = self._slope_at(matrix)
         shift = solve(self._hessian(slope, backend.eps(theta)), _sums(slope * x))
-        return slope * (x - _spread(shift))
+        return slope * (x - spread(shift))
 
     def _slope_at(self, matrix: Array) -> Array:
         xp = backend_of(matrix).xp
@@ -102,32 +143,29 @@ class Margins:
         slope = self.regularizer.coordinate_slope(self.regularizer.grad(inside), 0.0, math.inf)
         return xp.where(free, slope, xp.zeros_like(slope))
 
-    def _primal(self, theta: Array, duals: Array) -> tuple[Array, Array]:
-        scores = theta - _spread(duals)
+    def _primal(self, scores: Array) -> tuple[Array, Array]:
+        """q and its derivative."""
         high = min(self.regularizer.most, _CAP)
         return (
             self.regularizer.coordinate_argmax(scores, 0.0, high),
             self.regularizer.coordinate_slope(scores, 0.0, high),
         )
 
-    def _dual(self, theta: Array, duals: Array) -> Array:
-        scores = theta - _spread(duals)
-        p = self.regularizer.coordinate_argmax(scores, 0.0, min(self.regularizer.most, _CAP))
-        return (scores * p - self.regularizer.coordinate_value(p)).sum(-1).sum(-1) + duals.sum(-1)
-
     def _hessian(self, slope: Array, eps: float, ridge: Array | float = 0.0) -> Array:
-        """B D B^T plus a ridge, at least a whisper: it is singular along (1, -1) and where the support splits."""
-        xp = backend_of(slope).xp
+        """B D B^T plus a ridge (relative), at least a whisper: it is singular along (1, -1) and where the support
+        splits."""
+        backend = backend_of(slope)
+        xp = backend.xp
         n = slope.shape[-1]
         rows, columns = slope.sum(-1), slope.sum(-2)
-        eye = backend_of(slope).asarray([[float(i == j) for j in range(n)] for i in range(n)], like=slope)
+        eye = backend.asarray([[float(i == j) for j in range(n)] for i in range(n)], like=slope)
         top = xp.concat([rows[..., None] * eye, slope], axis=-1)
         bottom = xp.concat([transpose(slope), columns[..., None] * eye], axis=-1)
         system = xp.concat([top, bottom], axis=-2)
-        wide = backend_of(slope).asarray(
-            [[float(i == j) for j in range(2 * n)] for i in range(2 * n)], like=slope
-        )
-        ridge = ridge + 16 * eps * (1 + xp.max(rows, axis=-1))
+        wide = backend.asarray([[float(i == j) for j in range(2 * n)] for i in range(2 * n)], like=slope)
+        largest = xp.max(rows, axis=-1)
+        # where every q' is zero any step will do
+        ridge = (ridge + 16 * eps) * xp.where(largest > 0, largest, xp.ones_like(largest))
         return system + ridge[..., None, None] * wide
 
 
@@ -136,7 +174,7 @@ def _sums(matrix: Array) -> Array:
     return backend_of(matrix).xp.concat([matrix.sum(-1), matrix.sum(-2)], axis=-1)
 
 
-def _spread(duals: Array) -> Array:
+def spread(duals: Array) -> Array:
     """a_i + b_j, [..., 2n] -> [..., n, n]."""
     n = duals.shape[-1] // 2
     return duals[..., :n, None] + duals[..., None, n:]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gfy.backend import namespace
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import clip, dot
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 
@@ -21,15 +22,18 @@ class Ball(ConvexSet):
         if not self.radius > 0:
             raise GfyValueError(f"Ball.radius must be positive, got {self.radius!r}")
 
+    @in_single
     def project(self, x: Array) -> Array:
         length = _length(x)
         return namespace(x).where(length > self.radius, x * (self.radius / length), x)
 
+    @in_single
     def linear_oracle(self, scores: Array) -> Array:
         xp = namespace(scores)
         direction = scores * (self.radius / _length(scores))
         return xp.where(dot(scores, scores)[..., None] > 0, direction, xp.zeros_like(scores))
 
+    @in_single
     def violation(self, p: Array) -> Array:
         return clip(namespace(p).sqrt(dot(p, p)) - self.radius, 0.0, float("inf"))
 

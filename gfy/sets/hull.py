@@ -10,6 +10,7 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot, solve, transpose
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 from gfy.sets.simplex import Simplex
@@ -35,20 +36,25 @@ class ConvexHull(ConvexSet):
     def __hash__(self) -> int:
         return hash((self.points.shape, self.points.tobytes()))
 
+    @in_single
     def weights(self, x: Array) -> Array:
         """Weights w [..., n] on the points with w @ points the projection of x; sparse."""
         return _project_weights(self._points(x), x)
 
+    @in_single
     def project(self, x: Array) -> Array:
         return self.weights(x) @ self._points(x)
 
+    @in_single
     def linear_oracle(self, scores: Array) -> Array:
         points = self._points(scores)
         return Simplex().linear_oracle(scores @ transpose(points)) @ points
 
+    @in_single
     def support(self, scores: Array) -> Array:
         return namespace(scores).max(scores @ transpose(self._points(scores)), axis=-1)
 
+    @in_single
     def violation(self, p: Array) -> Array:
         """The distance from p to the hull."""
         gap = self.project(p) - p

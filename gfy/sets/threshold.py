@@ -2,6 +2,8 @@
 
 Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
 becomes an end of a bracket, a step must fall strictly inside it, and every third one is a bisection.
+Where the scores are so large beside omega' that no number of their dtype is a good enough tau, the search goes on
+relative to the tau it found: theta - tau is exact near it, and resolves what theta does not.
 The last steps are taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
 modes of differentiation without a rule of its own.
 """
@@ -23,6 +25,7 @@ class _Bracket(NamedTuple):
     high: Array  # sum too small here
     step: Array  # [] how many so far
     done: Array  # [..., 1] bool
+    met: Array  # [..., 1] bool: the sum is right
 
 
 def threshold(
@@ -39,32 +42,41 @@ def threshold(
     fixed, low, high = backend.stop_gradient((theta, low, high))
     eps = backend.eps(fixed)
 
-    def newton(tau: Array) -> tuple[Array, Array]:
-        excess = argmax(fixed - tau).sum(-1)[..., None] - total
-        weight = slope(fixed - tau).sum(-1)[..., None]
-        return excess, weight
+    def search(scores: Array, tau: Array, low: Array, high: Array, done: Array) -> _Bracket:
+        def body(state: _Bracket) -> _Bracket:
+            tau = state.tau
+            excess = argmax(scores - tau).sum(-1)[..., None] - total
+            weight = slope(scores - tau).sum(-1)[..., None]
+            low = xp.where(excess >= 0, tau, state.low)
+            high = xp.where(excess <= 0, tau, state.high)
+            middle = low + (high - low) / 2
+            proposal = tau + excess / xp.where(weight > 0, weight, xp.ones_like(weight))
+            inside = (weight > 0) & (proposal > low) & (proposal < high)
+            bisect = ~inside | (state.step % 3 == 2)
+            following = xp.where(bisect, middle, proposal)
+            met = xp.abs(excess) <= 4 * eps * total
+            done = state.done | met | (high - low <= 2 * eps * xp.abs(tau))
+            kept = state.done
+            return _Bracket(
+                xp.where(done, tau, following),
+                xp.where(kept, state.low, low),
+                xp.where(kept, state.high, high),
+                state.step + 1,
+                done,
+                xp.where(kept, state.met, met),
+            )
 
-    def body(state: _Bracket) -> _Bracket:
-        tau = state.tau
-        excess, weight = newton(tau)
-        low = xp.where(excess >= 0, tau, state.low)
-        high = xp.where(excess <= 0, tau, state.high)
-        middle = low + (high - low) / 2
-        proposal = tau + excess / xp.where(weight > 0, weight, xp.ones_like(weight))
-        inside = (weight > 0) & (proposal > low) & (proposal < high)
-        bisect = ~inside | (state.step % 3 == 2)
-        following = xp.where(bisect, middle, proposal)
-        done = (xp.abs(excess) <= 4 * eps * total) | (high - low <= eps * (1 + xp.abs(tau)))
-        done = state.done | done
-        return _Bracket(xp.where(done, tau, following), low, high, state.step + 1, done)
+        start = _Bracket(tau, low, high, xp.sum(xp.zeros_like(low)), done, done)
+        return backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
 
-    none = xp.zeros_like(low)
-    start = _Bracket(low, low, high, xp.sum(none), none > 0)
-    final = backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
-    shifted = theta - backend.stop_gradient(final.tau)
-    for _ in range(
-        2
-    ):  # relative to tau, scores near it are exact in any dtype: the first step repairs rounding
+    found = search(fixed, low, low, high, low != low)
+    shifted = theta - backend.stop_gradient(found.tau)
+    near = backend.stop_gradient(shifted)
+    room = 4 * eps * xp.abs(found.tau)
+    ends = found.low - found.tau - room, found.high - found.tau + room
+    finer = search(near, xp.zeros_like(room), *ends, found.met)
+    shifted = shifted - backend.stop_gradient(finer.tau)
+    for _ in range(2):  # the first step repairs rounding
         near = backend.stop_gradient(shifted)
         weight = slope(near).sum(-1)[..., None]
         excess = argmax(shifted).sum(-1)[..., None] - total

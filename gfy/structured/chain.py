@@ -15,10 +15,13 @@ import numpy as np
 
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.numerics.arithmetic import logsumexp, xlogx
+from gfy.numerics.arithmetic import dot, logsumexp, xlogx
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer
+from gfy.regularizers.bounds import GapBound
 from gfy.sets.base import ConvexSet
+from gfy.sets.hull import ConvexHull
 from gfy.structured.oracle_hull import OracleHull
 
 _MOST_SEQUENCES = 100_000
@@ -149,6 +152,24 @@ class ChainEntropy(Regularizer):
             [nodes, xp.reshape(_log(pairs) + 1, (*lead, self.chain.k - self.chain.nodes))], axis=-1
         )
 
+    def unsuited(self, domain: ConvexSet) -> str | None:
+        if isinstance(domain, OracleHull) and domain.k == self.chain.k:
+            return None
+        if isinstance(domain, ConvexHull) and self._consistent(domain.points):
+            return None
+        return (
+            f"ChainEntropy is convex on marginals of a chain of {self.chain.length} labels in {self.chain.states} "
+            f"states alone, which {domain.name} does not hold to: use chain.polytope()"
+        )
+
+    def _consistent(self, points: np.ndarray) -> bool:
+        """Whether the points are marginals: pairs sum to the states on either side of them."""
+        if points.shape[-1] != self.chain.k or points.min(initial=0.0) < 0:
+            return False
+        states, pairs = self.chain.split(points)
+        apart = [pairs.sum(-1) - states[:, :-1], pairs.sum(-2) - states[:, 1:], states.sum(-1) - 1]
+        return all(float(np.abs(x).max(initial=0.0)) <= 1e-12 for x in apart)
+
     def no_argmax(self, domain: ConvexSet) -> str | None:
         if isinstance(domain, OracleHull) and getattr(domain.oracle, "__self__", None) == self.chain:
             return None
@@ -156,17 +177,31 @@ class ChainEntropy(Regularizer):
             f"ChainEntropy has an argmax (forward-backward) on its own chain's polytope, not on {domain.name}"
         )
 
+    @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
         return self.chain.forward_backward(theta / self.gamma)[1]
 
+    @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
         return self.gamma * self.chain.forward_backward(theta / self.gamma)[0]
+
+    def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
+        if self.no_argmax(domain) is not None:
+            return super().gap(theta, p, domain, blur)
+        xp = namespace(theta)
+        total, best = self.chain.forward_backward(theta / self.gamma)
+        # the conjugate is a formula: its rounding, and that of the sums it meets, grows with the length of the chain
+        largest = self.gamma * self.chain.forward_backward(xp.abs(theta) / self.gamma)[0]
+        parts = self.gamma * xp.abs(xlogx(p)).sum(-1) + dot(xp.abs(theta), p)
+        rounding = (4 + self.chain.length) * backend_of(theta).eps(theta) * (largest + parts)
+        gap = self.gamma * total - dot(theta, p) + self.value(p) + rounding + ((best + p) * blur).sum(-1)
+        return GapBound(gap, best, xp.full_like(gap, float("inf")), 0 * gap)
 
 
 def _log(p: Array) -> Array:

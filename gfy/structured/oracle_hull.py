@@ -10,6 +10,7 @@ import numpy as np
 from gfy.backend import backend_of, namespace
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot, matvec
+from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
 
@@ -33,6 +34,7 @@ class OracleHull(ConvexSet):
         backend = backend_of(scores)
         return backend.callback(self._call, scores, backend.stop_gradient(scores))
 
+    @in_single
     def project(self, x: Array) -> Array:
         backend = backend_of(x)
         xp = backend.xp
@@ -48,6 +50,7 @@ class OracleHull(ConvexSet):
         rows = backend_of(x).to_numpy(x).reshape(-1, self.k).astype(np.float64)
         return [self._nearest_of(row) for row in rows]
 
+    @in_single
     def violation(self, p: Array) -> Array:
         """The distance from p to the hull."""
         apart = self.project(p) - p
