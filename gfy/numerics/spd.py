@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gfy.backend import Backend, backend_of
+from gfy.backend import backend_of
 from gfy.numerics import chunking
 from gfy.protocols import Array
 
@@ -14,10 +14,9 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 _CALLS = 4  # times as many systems as a cache holds in eager torch, which pays for every call
 
 
-def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
-    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
-    system = eye - root[..., :, None] * hessian * root[..., None, :]
+def factor(system: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> the solution of system Y = rhs, by Cholesky's factor; NaN where it is not positive definite."""
+    backend = backend_of(system)
     if backend.name == "jax":
         from jax.lax import linalg
 
@@ -93,7 +92,8 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
     backend = backend_of(D)
     xp = backend.xp
     root = xp.sqrt(D)
-    solve = _cholesky(backend, hessian, root)
+    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
+    solve = factor(eye - root[..., :, None] * hessian * root[..., None, :])
     if not balanced:
         return lambda r: root * solve((root * r)[..., None])[..., 0]
 

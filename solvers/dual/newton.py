@@ -8,11 +8,13 @@ from typing import Any
 from gfy.backend import backend_of
 from gfy.energies import ConcaveSpen, LowRank, Pairwise
 from gfy.energies.shifted import Shifted
+from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Separable
 from gfy.sets import BandSet
 from solvers.dual import kinks, many, one
+from solvers.dual.finish import finish
 from solvers.kernels import low_rank
 from solvers.loop import check, iterate, run, solution
 
@@ -63,14 +65,15 @@ class DualNewton:
         if not _scalar(problem, curvature):
             if low_rank.serves(problem, v):
                 return low_rank.solve(problem, v, p0, stop)
-            return run(self, problem, v, p0, stop)
+            return run(self, problem, v, p0, stop, lambda v, s: finish(problem, v, s.p, _length(s.F), stop))
         # p need not be carried through the loop: t and its bracket say everything
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         given = one.parts(problem, v)
         step = lambda _, s: one.step(problem, given, s)  # noqa: E731
         final = iterate(backend, step, None, one.start(problem, given, p0), stop, hold=False)
-        return solution(problem, final, stop, one.primal(problem, given, final.state.t))
+        p = one.primal(problem, given, final.state.best)
+        return solution(problem, v, final, stop, *finish(problem, v, p, final.state.error, stop))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):
@@ -90,6 +93,10 @@ def _base(problem: InnerProblem) -> Any:
 def _kinked(problem: InnerProblem) -> bool:
     energy = problem.energy
     return isinstance(energy, ConcaveSpen) and energy.activation == "relu"
+
+
+def _length(x: Array) -> Array:
+    return backend_of(x).xp.sqrt(dot(x, x))
 
 
 def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:
