@@ -132,4 +132,4 @@ def _reach(problem: InnerProblem, off: Array) -> Array:
         wide = high - low
     else:
         wide = problem.domain.diameter(off.shape[-1])
-    return xp.where(off > 0, off * wide, 0 * off)
+    return xp.where(off > 0, off * wide, xp.zeros_like(off))

@@ -32,7 +32,20 @@ def factor(system: Array) -> Callable[[Array], Array]:
 
         lower, _ = torch.linalg.cholesky_ex(system)
         return lambda rhs: torch.cholesky_solve(rhs, lower)
-    return lambda rhs: np.linalg.solve(system, rhs)
+    return lambda rhs: _numpy_solve(system, rhs)
+
+
+def _numpy_solve(system: Array, rhs: Array) -> Array:
+    try:
+        return np.linalg.solve(system, rhs)
+    except np.linalg.LinAlgError:  # one singular system refuses the whole batch: each is then taken alone
+        if system.ndim == 2:
+            return np.full_like(rhs, np.nan)
+        both = np.broadcast_shapes(system.shape[:-2], rhs.shape[:-2])
+        systems = np.broadcast_to(system, (*both, *system.shape[-2:])).reshape(-1, *system.shape[-2:])
+        sides = np.broadcast_to(rhs, (*both, *rhs.shape[-2:])).reshape(-1, *rhs.shape[-2:])
+        found = [_numpy_solve(a, b) for a, b in zip(systems, sides, strict=True)]
+        return np.stack(found).reshape(*both, *rhs.shape[-2:])
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
@@ -99,9 +112,14 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
 
     def with_multiplier(r: Array) -> Array:
         both = solve(xp.stack([root * r, root + 0 * r], axis=-1))
-        free, tilt = root * both[..., 0], root * both[..., 1]
-        weight = tilt.sum(-1)
-        share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
-        return free - share[..., None] * tilt
+        return balance(root * both[..., 0], root * both[..., 1])
 
     return with_multiplier
+
+
+def balance(free: Array, tilt: Array) -> Array:
+    """free, less the multiple of tilt (the answer to equal scores) that keeps the sum of p, [..., k]."""
+    xp = backend_of(free).xp
+    weight = tilt.sum(-1)
+    share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
+    return free - share[..., None] * tilt

@@ -10,7 +10,7 @@ import numpy as np
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import dot, matvec, transpose
-from gfy.numerics.spd import factor, responder
+from gfy.numerics.spd import balance, factor, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Tsallis
@@ -69,14 +69,27 @@ def small_system(A: Array, D: Array, balanced: bool) -> Array:
 
 
 def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
-    """r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T: an m x m system."""
-    system = small_system(A, D, balanced)
+    """r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T: an m x m system.
 
-    def respond(r: Array) -> Array:
-        first = answer(D, r, balanced)
-        return first - answer(D, matvec(A, positive_solve(system, matvec(transpose(A), first))), balanced)
+    Where D is large most of D r cancels: the answer is put into its equation once, and what is left over is answered too.
+    """
+    system = small_system(A, D, False)
+    xp = backend_of(D).xp
+    free = D > 0
+    stiff = xp.where(free, 1 / xp.where(free, D, xp.ones_like(D)), xp.zeros_like(D))
 
-    return respond
+    def once(r: Array) -> Array:
+        first = D * r
+        return first - D * matvec(A, positive_solve(system, matvec(transpose(A), first)))
+
+    def twice(r: Array) -> Array:
+        z = once(r)
+        return z + once(xp.where(free, r - stiff * z - matvec(A, matvec(transpose(A), z)), xp.zeros_like(z)))
+
+    if not balanced:
+        return twice
+    tilt = twice(xp.ones_like(D))
+    return lambda r: balance(twice(r), tilt)
 
 
 def responder_at(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
