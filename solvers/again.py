@@ -30,8 +30,8 @@ def again(
         batch, k = point.shape[:-1], point.shape[-1]
         left = np.flatnonzero(~np.broadcast_to(solved, batch).ravel())
         flat = np.broadcast_to(point, (*batch, k)).reshape(-1, k).astype(np.float64)
-        zero = np.zeros(len(flat), dtype=np.int32)
-        found = Solution(flat.copy(), np.full(len(flat), np.inf), zero, zero > 0, zero)
+        steps, result = np.zeros((2, len(flat)), dtype=np.int32)
+        found = Solution(flat.copy(), np.full(len(flat), np.inf), steps, steps > 0, result)
         if len(left):
             with np.errstate(all="ignore"):
                 part = solver.solve(problem, _examples(problem, v, batch, left), flat[left], stop)
@@ -45,7 +45,9 @@ def again(
 def _in_numpy(problem: InnerProblem) -> bool:
     """Whether the energy's derivatives need no framework."""
     energy = problem.energy
-    explicit = type(energy).hessian_product is not Energy.hessian_product or type(energy).curvature is not Energy.curvature
+    explicit = any(
+        getattr(type(energy), name) is not getattr(Energy, name) for name in ("curvature", "hessian_product")
+    )
     return energy.array_api and hasattr(energy, "ranks") and explicit
 
 

@@ -12,11 +12,13 @@ from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual.newton import DualNewton
 from solvers.again import again
 from solvers.loop import check
+from solvers.methods import relative
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
+_TRIES = 300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -67,10 +69,11 @@ class Auto:
     ) -> Solution:
         check(self, problem)
         solver = self.choose(problem, v).solver
-        found: Solution = solver.solve(problem, v, p0, stop)
         following = self.next(problem, v, solver)
         if following is None:
-            return found
+            return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
+        short = Stop(stop.tol, min(stop.max_steps, _TRIES)) if relative.serves(problem) else stop
+        found: Solution = solver.solve(problem, v, p0, short)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         return backend.cond(

@@ -65,12 +65,16 @@ def rounding_floor(
     mu = omega.strong_convexity(domain)
     h = _bend(problem, v)
     scale = xp.abs(g) if h is None else xp.abs(g) + h * (h * xp.abs(p)).sum(-1)[..., None]
-    off = unit * scale
-    cost = _reach(problem, off)
-    if mu > 0:
-        cost = xp.minimum(off * off / (2 * mu), cost)
     size = dot(xp.abs(g), xp.abs(p)) + xp.abs(omega.value(p)) + p.shape[-1] * (mu if math.isfinite(mu) else 0.0)
-    return cost.sum(-1) + unit * size
+    return cost_of(problem, unit * scale) + unit * size
+
+
+def cost_of(problem: InnerProblem, off: Array) -> Array:
+    """The largest gap that scores off by at most off [..., k] >= 0 can cost, [...]: see `rounding_floor`."""
+    xp = backend_of(off).xp
+    mu = problem.regularizer.strong_convexity(problem.domain)
+    cost = _reach(problem, off)
+    return (xp.minimum(off * off / (2 * mu), cost) if mu > 0 else cost).sum(-1)
 
 
 def results(
