@@ -26,6 +26,7 @@ class Result(IntEnum):
     STEP_LIMIT = 2
     STALLED_AT_KINK = 3
     NOT_FINITE = 4
+    INACCURATE = 5
 
     @property
     def sentence(self) -> str:
@@ -38,6 +39,7 @@ _SENTENCES = {
     Result.STEP_LIMIT: "The step limit was reached before the tolerance.",
     Result.STALLED_AT_KINK: "The steps became too short to make progress, as happens at a kink of the energy.",
     Result.NOT_FINITE: "A step produced a value that is NaN or infinite; the last finite point is returned.",
+    Result.INACCURATE: "The method came to rest, but the duality gap at its answer is above tolerance and rounding.",
 }
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, tree_map
 from gfy.energies import ConcaveSpen, LowRank, Metric
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual.newton import DualNewton
+from solvers.again import again
 from solvers.loop import check
+from solvers.methods import relative
 from solvers.methods.closed_form import ClosedForm
+from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 
+_MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
+_TRIES = 300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -26,7 +31,11 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Auto:
-    """The solver for when none is named; `choose(problem, v)` says which one it is and why."""
+    """The solver for when none is named; `choose(problem, v)` says which one it is and why.
+
+    Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method, which
+    takes a dozen steps where Omega is weak and others take thousands. Where all converge the next is never run.
+    """
 
     @property
     def name(self) -> str:
@@ -60,22 +69,30 @@ class Auto:
     ) -> Solution:
         check(self, problem)
         solver = self.choose(problem, v).solver
-        found: Solution = solver.solve(problem, v, p0, stop)
-        if not isinstance(problem.energy, Metric):
-            return found
-        # a metric's closed form serves the examples whose v lies in C; the others are iterated
-        xp = backend_of(v).xp
-        other = ProjectedGradient().solve(problem, v, p0, stop)
-        if not isinstance(solver, ClosedForm):
-            return other
-        known = found.converged
-        p = xp.where(known[..., None], found.p, other.p)
-        return Solution(
-            p,
-            xp.where(known, found.error, other.error),
-            xp.where(known, found.steps, other.steps),
-            known | other.converged,
+        following = self.next(problem, v, solver)
+        if following is None:
+            return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
+        short = Stop(stop.tol, min(stop.max_steps, _TRIES)) if relative.serves(problem) else stop
+        found: Solution = solver.solve(problem, v, p0, short)
+        backend = backend_of(v)
+        v, p0 = backend.stop_gradient((v, p0))
+        return backend.cond(
+            backend.xp.all(found.converged),
+            lambda found: found,
+            lambda found: _better(problem, v, found, again(following, problem, v, p0, stop, found.converged)),
+            found,
         )
+
+    def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
+        """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is better placed."""
+        if isinstance(problem.energy, Metric):
+            # a metric's closed form serves the examples whose v lies in C; the others are iterated
+            return ProjectedGradient() if isinstance(solver, ClosedForm) else None
+        if isinstance(solver, ClosedForm) or InteriorPoint().unsupported(problem) is not None:
+            return None
+        rank = _rank(problem, v)
+        small = problem.energy.dim(v) <= _MOST_DENSE or (rank is not None and rank <= _MOST_RANK)
+        return InteriorPoint() if small else None
 
     # unrolling differentiates a solver whose steps do not depend on which problem it is
 
@@ -84,6 +101,22 @@ class Auto:
 
     def step(self, problem: InnerProblem, v: Input, state: Any) -> Any:
         return ProjectedGradient().step(problem, v, state)
+
+
+def _better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -> Solution:
+    """Of each example the answer that converged, and of two that did not the one with the higher value."""
+    xp = backend_of(v).xp
+    higher = problem.value(v, second.p) > problem.value(v, first.p)
+    taken = ~first.converged & (second.converged | higher)
+
+    def pick(new: Array, old: Array) -> Array:
+        mask = taken[..., None] if new.ndim > taken.ndim else taken
+        return xp.where(mask, xp.astype(new, old.dtype), old)
+
+    chosen = tree_map(pick, second, first)
+    # what was spent on an example is the sum of both
+    spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
+    return chosen._replace(steps=spent)
 
 
 def _rank(problem: InnerProblem, v: Input) -> int | None:

@@ -1,7 +1,8 @@
 """The only loop: repeat a solver's step until every example has finished.
 
 Each example has its own flag. A finished one is frozen; one whose step becomes NaN or infinite keeps its last
-finite, feasible p and reports `converged=False`; no example waits for a number that rounding does not allow.
+finite, feasible p and reports `converged=False`; no example waits for a number that rounding does not allow. Why an
+example ended is its `result`; that it converged is said only where the gap at the returned p agrees (see `verdict`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 from gfy.backend import Backend, backend_of, tree_map
 from gfy.errors import UnsupportedError
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Solution, SteppableSolver, Stop
+from gfy.protocols import Array, Input, Result, Solution, SteppableSolver, Stop
+from solvers import verdict
 from solvers.chunks import in_chunks
 
 _LONG = 64  # examples: a shorter batch is not worth a second loop
@@ -22,16 +24,30 @@ _FEW = 4  # once a quarter of the batch is left, it goes on alone
 
 
 class Run(NamedTuple):
-    """Where the loop stands: the solver's state, steps [...] of each example, which are active, steps in all."""
+    """Where the loop stands: the solver's state, steps [...] of each example, which are active, steps in all.
+
+    `stalled` [...]: whose last step had an infinite error at a finite p, by which a solver says that it is stuck.
+    """
 
     state: Any
     steps: Array
     active: Array
     count: Array
+    stalled: Array
 
 
-def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """Solve by init and step: p [..., k], error, steps and converged [...]. No derivative passes."""
+def run(
+    solver: SteppableSolver,
+    problem: InnerProblem,
+    v: Input,
+    p0: Array | None,
+    stop: Stop,
+    finish: Callable[[Input, Any], tuple[Array, Array]] | None = None,
+) -> Solution:
+    """Solve by init and step: p [..., k], error, steps, converged and result [...]. No derivative passes.
+
+    `finish(v, state)`, where given, makes the answer of the last state: p [..., k] and a bound of its gap [...].
+    """
     check(solver, problem)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
@@ -40,7 +56,8 @@ def run(solver: SteppableSolver, problem: InnerProblem, v: Input, p0: Array | No
         state = solver.init(problem, v, p0)
         split = splitter(problem, v, state)
         step = lambda v, s: solver.step(problem, v, s)  # noqa: E731
-        return solution(problem, iterate(backend, step, v, state, stop, split), stop)
+        final = iterate(backend, step, v, state, stop, split)
+        return solution(problem, v, final, stop, *(finish(v, final.state) if finish else ()))
 
     with backend.constant():  # an energy's function may have captured tensors that want a gradient
         return in_chunks(problem, v, p0, solve)
@@ -77,7 +94,8 @@ def iterate(
             sound = sound & all_finite(new.p)
         kept = freeze(xp, now.active & sound, new, now.state) if hold else new
         steps = now.steps + xp.astype(now.active, now.steps.dtype)
-        return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1)
+        stalled = now.stalled | (now.active & (new.error == math.inf)) if hold else now.stalled
+        return Run(kept, steps, now.active & sound & ~finished(kept, stop), now.count + 1, stalled)
 
     def loop(now: Run, v: Any, left: int) -> Run:
         def going(now: Run) -> Array:
@@ -88,7 +106,9 @@ def iterate(
 
     error = state.error
     steps = xp.astype(xp.zeros_like(error), xp.int32)
-    start = Run(state, steps, xp.isfinite(error) & ~finished(state, stop), xp.sum(steps) * 0)
+    start = Run(
+        state, steps, xp.isfinite(error) & ~finished(state, stop), xp.sum(steps) * 0, xp.zeros_like(steps) > 0
+    )
     if split is None:
         return loop(start, v, 0)
     few = error.shape[0] // _FEW
@@ -157,16 +177,34 @@ def freeze(xp: Any, active: Array, new: Any, old: Any) -> Any:
     return tree_map(pick, new, old)
 
 
-def solution(problem: InnerProblem, final: Run, stop: Stop, p: Array | None = None) -> Solution:
-    """What the loop found; an example that never had a finite p is answered with a point of C."""
+def solution(
+    problem: InnerProblem,
+    v: Input,
+    final: Run,
+    stop: Stop,
+    p: Array | None = None,
+    gap: Array | None = None,
+) -> Solution:
+    """What the loop found, and what may be said of it; an example that never had a finite p gets a point of C.
+
+    A state that knows the gap [...] at its p says so in a field `gap`, or gives a field `bound` of the maximum.
+    """
     state = final.state
     p = state.p if p is None else p
     backend = backend_of(p)
     xp = backend.xp
-    sound = all_finite(p)
+    sound = all_finite(p) & xp.isfinite(state.error)
     if not (backend.is_concrete(sound) and bool(xp.all(sound))):
-        p = xp.where(sound[..., None], p, _somewhere(problem, p))
-    return Solution(p, state.error, final.steps, finished(state, stop) & sound)
+        p = xp.where(all_finite(p)[..., None], p, _somewhere(problem, p))
+    gap = getattr(state, "gap", None) if gap is None else gap
+    if gap is None and hasattr(state, "bound"):
+        gap = state.bound - problem.value(v, p)
+    limit, broken = (xp.full_like(final.steps, int(r)) for r in (Result.STEP_LIMIT, Result.NOT_FINITE))
+    otherwise = xp.where(final.active, limit, broken)
+    otherwise = xp.where(final.stalled, xp.full_like(limit, int(Result.STALLED_AT_KINK)), otherwise)
+    otherwise = xp.where(sound, otherwise, broken)
+    result = verdict.results(problem, v, p, state.error, stop, finished(state, stop) & sound, otherwise, gap)
+    return Solution(p, state.error, final.steps, verdict.converged(result), result)
 
 
 def all_finite(p: Array) -> Array:

@@ -16,3 +16,6 @@ class EagerLoops:
         for _ in range(length):
             state = body(state)
         return state
+
+    def cond(self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any) -> Any:
+        return then(given) if bool(which) else otherwise(given)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gfy.backend import Backend, backend_of
+from gfy.backend import backend_of
 from gfy.numerics import chunking
 from gfy.protocols import Array
 
@@ -14,10 +14,9 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 _CALLS = 4  # times as many systems as a cache holds in eager torch, which pays for every call
 
 
-def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
-    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
-    system = eye - root[..., :, None] * hessian * root[..., None, :]
+def factor(system: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> the solution of system Y = rhs, by Cholesky's factor; NaN where it is not positive definite."""
+    backend = backend_of(system)
     if backend.name == "jax":
         from jax.lax import linalg
 
@@ -33,7 +32,20 @@ def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array]
 
         lower, _ = torch.linalg.cholesky_ex(system)
         return lambda rhs: torch.cholesky_solve(rhs, lower)
-    return lambda rhs: np.linalg.solve(system, rhs)
+    return lambda rhs: _numpy_solve(system, rhs)
+
+
+def _numpy_solve(system: Array, rhs: Array) -> Array:
+    try:
+        return np.linalg.solve(system, rhs)
+    except np.linalg.LinAlgError:  # one singular system refuses the whole batch: each is then taken alone
+        if system.ndim == 2:
+            return np.full_like(rhs, np.nan)
+        both = np.broadcast_shapes(system.shape[:-2], rhs.shape[:-2])
+        systems = np.broadcast_to(system, (*both, *system.shape[-2:])).reshape(-1, *system.shape[-2:])
+        sides = np.broadcast_to(rhs, (*both, *rhs.shape[-2:])).reshape(-1, *rhs.shape[-2:])
+        found = [_numpy_solve(a, b) for a, b in zip(systems, sides, strict=True)]
+        return np.stack(found).reshape(*both, *rhs.shape[-2:])
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
@@ -93,15 +105,21 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
     backend = backend_of(D)
     xp = backend.xp
     root = xp.sqrt(D)
-    solve = _cholesky(backend, hessian, root)
+    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
+    solve = factor(eye - root[..., :, None] * hessian * root[..., None, :])
     if not balanced:
         return lambda r: root * solve((root * r)[..., None])[..., 0]
 
     def with_multiplier(r: Array) -> Array:
         both = solve(xp.stack([root * r, root + 0 * r], axis=-1))
-        free, tilt = root * both[..., 0], root * both[..., 1]
-        weight = tilt.sum(-1)
-        share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
-        return free - share[..., None] * tilt
+        return balance(root * both[..., 0], root * both[..., 1])
 
     return with_multiplier
+
+
+def balance(free: Array, tilt: Array) -> Array:
+    """free, less the multiple of tilt (the answer to equal scores) that keeps the sum of p, [..., k]."""
+    xp = backend_of(free).xp
+    weight = tilt.sum(-1)
+    share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))
+    return free - share[..., None] * tilt

@@ -17,7 +17,7 @@ from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.sets import BandSet
-from solvers.methods.newton_system import positive_solve, slope_at
+from solvers.methods.newton_system import positive_solve, slope_at, small_system
 
 HALVINGS = 40
 
@@ -72,21 +72,12 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
 
 def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
     """I + A^T J A, [..., m, m]; on boxes and simplices J is diagonal but for one multiplier."""
-    backend = backend_of(A, state.p)
-    eye = backend.asarray(np.eye(A.shape[-1]), like=state.p)
     if not isinstance(problem.domain, BandSet):
         theta = u - matvec(A, state.t)
         columns = transpose(A) + 0 * theta[..., None, :]
         moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns)
-        return moved @ A + eye
-    D = slope_at(problem, state.p)
-    weighted = D[..., None] * A
-    system = transpose(A) @ weighted + eye
-    if problem.domain.total is None:
-        return system
-    along, weight = weighted.sum(-2), D.sum(-1)
-    weight = backend.xp.where(weight > 0, weight, backend.xp.ones_like(weight))
-    return system - along[..., :, None] * (along / weight[..., None])[..., None, :]
+        return moved @ A + backend_of(A).asarray(np.eye(A.shape[-1]), like=state.p)
+    return small_system(A, slope_at(problem, state.p), problem.domain.total is not None)
 
 
 def parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:

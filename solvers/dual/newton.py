@@ -8,6 +8,7 @@ from typing import Any
 from gfy.backend import backend_of
 from gfy.energies import ConcaveSpen, LowRank, Pairwise
 from gfy.energies.shifted import Shifted
+from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Separable
@@ -15,6 +16,8 @@ from gfy.sets import BandSet
 from solvers.dual import kinks, many, one
 from solvers.kernels import low_rank
 from solvers.loop import check, iterate, run, solution
+from solvers.methods.last_digits import finish
+from solvers.verdict import GAP
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,15 @@ class DualNewton:
         if not _scalar(problem, curvature):
             if low_rank.serves(problem, v):
                 return low_rank.solve(problem, v, p0, stop)
-            return run(self, problem, v, p0, stop)
+            return run(self, problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop))
         # p need not be carried through the loop: t and its bracket say everything
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         given = one.parts(problem, v)
         step = lambda _, s: one.step(problem, given, s)  # noqa: E731
         final = iterate(backend, step, None, one.start(problem, given, p0), stop, hold=False)
-        return solution(problem, final, stop, one.primal(problem, given, final.state.t))
+        p = one.primal(problem, given, final.state.best)
+        return solution(problem, v, final, stop, *_finish(problem, v, p, final.state.error**2, stop))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):
@@ -90,6 +94,22 @@ def _base(problem: InnerProblem) -> Any:
 def _kinked(problem: InnerProblem) -> bool:
     energy = problem.energy
     return isinstance(energy, ConcaveSpen) and energy.activation == "relu"
+
+
+def _finish(
+    problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop
+) -> tuple[Array, Array]:
+    """p with its last digits and a bound of its gap; `square` [...] is |F|^2 = |t - A^T p|^2.
+
+    p = p_Omega(grad Phi(p) - A F), so that its gap is at most |A|^2 |F|^2 / (2 mu).
+    """
+    curvature = problem.energy.curvature(v)
+    assert isinstance(curvature, LowRank)
+    mu = problem.regularizer.strong_convexity(problem.domain)
+    off = curvature.bound() * square
+    xp = backend_of(off).xp
+    gap = off / (2 * mu) if mu > 0 else xp.where(off > 0, xp.full_like(off, float("inf")), off)
+    return finish(problem, v, p, gap, GAP * stop.tol)
 
 
 def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:

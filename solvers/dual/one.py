@@ -2,7 +2,8 @@
 
 F(t) = t - <a, q(u - a t)> has F' >= 1, so |F(t)| bounds the distance to the root and every evaluation gives a bracket.
 Newton's step is taken where it falls strictly inside the bracket and the bracket keeps shrinking; otherwise the
-step is the middle. One iteration is one pass over u and a.
+step is the middle. One iteration is one pass over u and a. The answer is p at the best t that was evaluated, so that
+|F| there speaks of it: D(t) less the value at p(t) is F^2 / 2.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ _PIECE = 2**18  # then it works on so many at a time
 
 
 class State(NamedTuple):
-    """All [...]: the next t to evaluate, the root's bracket, its width two steps ago, |F| at the last t."""
+    """All [...]: the next t to evaluate, the root's bracket, its width two steps ago, |F| at the last t.
+
+    `best` is the evaluated t with the smallest |F|, and `error` is |F| there. `noise` is infinite once the bracket is
+    no wider than rounding.
+    """
 
     t: Array
     low: Array
     high: Array
     width: Array
+    last: Array
+    best: Array
     error: Array
     noise: Array
 
@@ -144,7 +151,7 @@ def start(problem: InnerProblem, given: Parts, p0: Array | None) -> State:
         t = 0 * (inner(given.a, given.u) if given.total is None else given.total + given.u[..., 0])
     wide = xp.where(xp.isfinite(t), xp.full_like(t, float("inf")), t)
     big = xp.where(xp.isfinite(t), xp.full_like(t, 1e30), t)
-    return State(t, -wide, wide, wide, big, 0 * t)
+    return State(t, -wide, wide, wide, big, t, big, 0 * t)
 
 
 def step(problem: InnerProblem, given: Parts, state: State) -> State:
@@ -161,14 +168,16 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     width = right - left
     proposal = t - F / (1 + slope)
     # a Newton step after which neither the bracket nor |F| is half of what it was is followed by a bisection
-    slow = (width > 0.5 * state.width) & (state.error <= 2 * size)
+    slow = (width > 0.5 * state.width) & (state.last <= 2 * size)
     inside = (proposal > left) & (proposal < right) & ~slow
     following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone
     noise = xp.abs(value) if given.total is None else xp.abs(value) + xp.abs(given.total)
     # a bracket that was no wider than rounding: what is left of F are its sums' errors, and t is as good as it gets
     shut = state.high - state.low <= 4 * backend.eps(t) * xp.abs(t)
     noise = xp.where(shut, xp.full_like(t, float("inf")), 8 * backend.eps(t) * noise)
-    return State(following, left, right, width, size, noise)
+    best = xp.where(size < state.error, t, state.best)
+    error = xp.where(state.error < size, state.error, size)  # a NaN stays one
+    return State(following, left, right, width, size, best, error, xp.maximum(state.noise, noise))
 
 
 def inner(a: Array, b: Array) -> Array:

@@ -11,18 +11,20 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from gfy.backend import backend_of, leaves
-from gfy.energies import LowRank
+from gfy.energies import LowRank, Pairwise
 from gfy.numerics import native
 from gfy.numerics.arithmetic import matvec, transpose
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Solution, Stop
+from gfy.protocols import Array, Input, Result, Solution, Stop
 from gfy.regularizers import Quadratic
 from gfy.sets import BandSet
+from solvers import verdict
 from solvers.dual.many import parts
 from solvers.peers.host import shaped, unflat
 
@@ -81,16 +83,23 @@ def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t
     low, high = (np.array(np.broadcast_to(b, (k,)), dtype=np.float64) for b in domain.bounds(u))
     count = len(u)
     p, steps = np.empty((count, k), dtype=u.dtype), np.empty(count, dtype=np.int32)
-    error, noise = np.empty(count), np.empty(count)
+    error, noise, gap = np.empty(count), np.empty(count), np.empty(count)
+    goal = verdict.GAP * stop.tol
 
     def part(begin: int, end: int) -> None:
-        given = (u, A, t, low, high, omega.curvature, omega.tilt, stop.tol, stop.max_steps)
-        newton(*given, begin, end, p, error, noise, steps)
+        given = (u, A, t, low, high, omega.curvature, omega.tilt, stop.tol, stop.max_steps, goal)
+        newton(*given, begin, end, p, error, noise, steps, gap)
 
     _side_by_side(part, count, count * k * m)
     lost = ~np.isfinite(error)  # no finite p was ever seen: a point of C, and not converged
     p[lost] = domain.center(p[lost])
-    return unflat(Solution(p, error, steps, (error <= stop.tol) | (error <= noise)), batch)
+    otherwise = np.where(lost | (steps < stop.max_steps), Result.NOT_FINITE, Result.STEP_LIMIT).astype(np.int32)
+    plain = replace(problem, energy=Pairwise())
+    done = ~lost & ((error <= stop.tol) | (error <= noise))
+    shared = Pairwise.Input(u, A if len(A) == count else A[0])
+    with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
+        result = verdict.results(plain, shared, p, error, stop, done, otherwise, gap)
+    return unflat(Solution(p, error, steps, verdict.converged(result), result), batch)
 
 
 def _side_by_side(part: Callable[[int, int], None], count: int, numbers: int) -> None:

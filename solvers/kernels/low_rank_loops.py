@@ -37,9 +37,26 @@ def products(rows, count, x, out):
 
 @compiled
 def turn(A, T):
+    """T = A^T; returns the sum of its squares."""
+    total = 0.0
     for j in range(A.shape[0]):
         for i in range(A.shape[1]):
             T[i, j] = A[j, i]
+            total += A[j, i] * A[j, i]
+    return total
+
+
+@compiled
+def gap_at(u, T, t, low, high, curvature, tilt, p):
+    """The duality gap at p, for t = A^T p; nothing cancels in it."""
+    total = 0.0
+    for j in range(u.shape[0]):
+        theta = u[j] + tilt
+        for i in range(T.shape[0]):
+            theta -= t[i] * T[i, j]
+        q = min(max(theta / curvature, low[j]), high[j])
+        total += (q - p[j]) * (theta - 0.5 * curvature * (q + p[j]))
+    return total
 
 
 @compiled
@@ -143,7 +160,7 @@ def cholesky_solve(H, L, F, d):
 
 @compiled
 def newton(
-    u, A, start, low, high, curvature, tilt, tol, max_steps, begin, end, points, errors, noises, steps
+    u, A, start, low, high, curvature, tilt, tol, max_steps, goal, begin, end, points, errors, noises, steps, gaps
 ):
     k, m = A.shape[1], A.shape[2]
     T, rows, sign, free = np.empty((m, k)), np.empty((m + 2, max(k, m))), np.empty(k), np.empty(k, np.uint8)
@@ -152,7 +169,7 @@ def newton(
     t, F, d, tried = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     for n in range(begin, end):
         a = A[n % A.shape[0]]
-        turn(a, T)
+        size_of_a = turn(a, T)
         identity(H, free)
         taken = 0.0
         t[:] = start[n]
@@ -183,3 +200,9 @@ def newton(
             value, error, noise = new, size, left
         points[n] = p
         errors[n], noises[n], steps[n] = error, noise, count
+        # p answers scores that are off by A F
+        gaps[n] = size_of_a * inner(F, F) / (2 * curvature)
+        if not gaps[n] <= goal:
+            for i in range(m):
+                tried[i] = t[i] - F[i]
+            gaps[n] = gap_at(u[n], T, tried, low, high, curvature, tilt, p)

@@ -12,10 +12,11 @@ from gfy.energies import LinearQuadratic, Metric, Pairwise
 from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import matvec, solve, transpose
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Solution, Stop
+from gfy.protocols import Array, Input, Result, Solution, Stop
 from gfy.regularizers import Quadratic
 from gfy.sets import Reals
-from solvers.loop import check
+from solvers import verdict
+from solvers.loop import all_finite, check
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,17 @@ class ClosedForm:
         v = backend.stop_gradient(v)
         energy = problem.energy
         if isinstance(energy, Metric):
-            return self._metric(problem, v)
+            return self._metric(problem, v, stop)
         linear = energy.linear
         p = problem.regularizer.argmax(energy.scores(v), problem.domain) if linear else _system(problem, v)
-        error = p.sum(-1) * 0
+        error = backend.xp.zeros_like(p.sum(-1))
         if not energy.linear and not energy.concave:
             error = _unbounded(problem, v) + error
-        return Solution(p, error, _no_steps(error), error <= stop.tol)
+        fine = all_finite(p)
+        p = backend.xp.where(fine[..., None], p, problem.domain.center(p))
+        return _answer(problem, v, p, error, fine & (error <= stop.tol), stop)
 
-    def _metric(self, problem: InnerProblem, v: Input) -> Solution:
+    def _metric(self, problem: InnerProblem, v: Input, stop: Stop) -> Solution:
         xp = backend_of(v).xp
         p = problem.domain.project(v.v)
         # |Omega(p) - Omega(q)| <= C(p, q): for the manhattan cost the largest partial derivative is what counts
@@ -80,7 +83,17 @@ class ClosedForm:
         apart = xp.sqrt(((p - v.v) ** 2).sum(-1))
         known = (apart <= 8 * backend_of(v).eps(p)) & flat
         error = xp.where(known, 0 * apart, xp.full_like(apart, float("inf")))
-        return Solution(p, error, _no_steps(error), known)
+        return _answer(problem, v, p, error, known, stop, 0 * apart)
+
+
+def _answer(
+    problem: InnerProblem, v: Input, p: Array, error: Array, fine: Array, stop: Stop, gap: Array | None = None
+) -> Solution:
+    """p and what may be said of it; where the form does not hold, no step has been taken that could be repeated."""
+    xp = backend_of(p).xp
+    none = xp.astype(xp.zeros_like(error), xp.int32)
+    result = verdict.results(problem, v, p, error, stop, fine, none + int(Result.INACCURATE), gap)
+    return Solution(p, error, none - 1, verdict.converged(result), result)
 
 
 def _system(problem: InnerProblem, v: Any) -> Array:
@@ -105,8 +118,3 @@ def _unbounded(problem: InnerProblem, v: Any) -> Array:
     xp = backend_of(v).xp
     largest = xp.max(xp.linalg.eigvalsh(v.U), axis=-1)
     return xp.where(largest < problem.regularizer.curvature, 0 * largest, xp.full_like(largest, float("inf")))
-
-
-def _no_steps(error: Array) -> Array:
-    xp = backend_of(error).xp
-    return xp.astype(xp.zeros_like(error), xp.int32) - 1

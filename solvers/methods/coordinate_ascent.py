@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from gfy.backend import backend_of
 from gfy.energies import LinearQuadratic, LowRank, Pairwise
 from gfy.energies.shifted import Shifted
 from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Separable, Zero
 from gfy.sets import BandSet
+from solvers import verdict
 from solvers.loop import run
 from solvers.methods import sweeps
 
@@ -24,7 +26,7 @@ _BLOCK = 8
 
 
 class State(NamedTuple):
-    """p [..., k]; the number of sweeps []; how far the last sweep moved p and what of it is rounding, [...]."""
+    """p [..., k]; the number of sweeps []; how far p may be from where a sweep would leave it, and its rounding, [...]."""
 
     p: Array
     count: Array
@@ -36,7 +38,7 @@ class State(NamedTuple):
 class CoordinateAscent:
     """A step is a sweep over the k coordinates, each set to its best value given the others; p [..., k].
 
-    Closed form for quadratic regularizers, safeguarded scalar Newton for the others. With U = -A A^T a sweep
+    Closed form for quadratic regularizers, a bracketed root to rounding for the others. With U = -A A^T a sweep
     keeps t = A^T p and costs O(k m); with a dense U it reads U once, a block of rows at a time. Where sum p is
     fixed, pairs of coordinates trade mass. `order` "cyclic" or "shuffled" (blocks and coordinates in a random
     order, drawn from `seed`).
@@ -98,8 +100,16 @@ class CoordinateAscent:
             blocks = self._order(backend, state.count, -(-state.p.shape[-1] // block), u)
             inside = None if self.order == "cyclic" else self._order(backend, state.count, block, u)
             p = sweeps.dense(problem, u, curvature.U, state.p, block, blocks, inside)  # type: ignore[union-attr]
-        error = xp.max(xp.abs(p - state.p), axis=-1)
-        noise = 4 * backend.eps(p) * (1 + xp.max(xp.abs(p), axis=-1))
+        moved = xp.abs(p - state.p)
+        least = 4 * backend.eps(p) * (1 + xp.abs(p))
+        error, noise = xp.max(moved, axis=-1), xp.max(least, axis=-1)
+        # a sweep that hardly moves p is not yet the end where p is stiff: what it leaves of the gap counts as well
+        if problem.domain.total is None:
+            gap, blur = (_left(problem, curvature, d) for d in (moved, least))
+        else:
+            gap, g = verdict.duality_gap(problem, v, p)
+            blur = 16 * backend.eps(p) * (dot(xp.abs(g), xp.abs(p)) + xp.abs(problem.regularizer.value(p)))
+        error, noise = xp.maximum(error, gap / verdict.GAP), xp.maximum(noise, blur / verdict.GAP)
         return State(p, state.count + 1, error, noise)
 
     def _order(self, backend: object, count: Array, size: int, like: Array) -> Array:
@@ -112,3 +122,14 @@ class CoordinateAscent:
         )
         place = getattr(like, "device", None) if backend.name == "torch" else None  # type: ignore[attr-defined]
         return backend.asarray(table, device=place)[count % table.shape[0]]  # type: ignore[attr-defined]
+
+
+def _left(problem: InnerProblem, curvature: Any, moved: Array) -> Array:
+    """A bound of the gap after a sweep of exact updates that moved p by `moved` >= 0, [...].
+
+    A coordinate was at its best when it was visited; later moves have changed its score by at most h_j sum_i h_i moved_i,
+    with h^2 the diagonal of -U.
+    """
+    xp = backend_of(moved).xp
+    h = xp.sqrt(xp.abs(curvature.diagonal()))
+    return verdict.cost_of(problem, h * (h * moved).sum(-1)[..., None])

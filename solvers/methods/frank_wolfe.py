@@ -18,15 +18,23 @@ VARIANTS = ("classic", "away", "pairwise", "blended")
 
 
 class State(NamedTuple):
-    """p [..., k] = weights [..., n] @ atoms [..., n, k]; g the gradient of Phi - Omega at p; the Frank-Wolfe gap."""
+    """p [..., k] = weights [..., n] @ atoms [..., n, k]; g the gradient of Phi - Omega at p.
+
+    `vertex` is the oracle's answer at g and `error` the gap it proves, both of this p.
+    """
 
     p: Array
     g: Array
+    vertex: Array
     weights: Array
     atoms: Array
     L: Array
     error: Array
     noise: Array
+
+    @property
+    def gap(self) -> Array:
+        return self.error
 
 
 class Active(NamedTuple):
@@ -90,7 +98,7 @@ class FrankWolfe:
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), stop)
-        return Active(final.state.weights, final.state.atoms, solution(problem, final, stop))
+        return Active(final.state.weights, final.state.atoms, solution(problem, v, final, stop))
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
         backend = backend_of(v)
@@ -106,19 +114,17 @@ class FrankWolfe:
         n = 1 if not _plain(problem) else (self.max_atoms or 2 * p.shape[-1] + 2)
         slots = backend.asarray([1.0] + [0.0] * (n - 1), like=p)
         weights = xp.zeros_like(p[..., :1]) + slots
-        size = dot(g, g)
-        endless = xp.where(xp.isfinite(size), xp.full_like(size, 1e30), size)
         atoms = p[..., None, :] * slots[:, None]
-        return State(p, g, weights, atoms, 1e-3 + 0 * size, endless, 0 * size)
+        vertex, gap, noise = _look(problem, p, g)
+        return State(p, g, vertex, weights, atoms, 1e-3 + 0 * gap, gap, noise)
 
     def step(self, problem: InnerProblem, v: Input, state: State) -> State:
         if not _plain(problem):
             return _conditional(problem, v, state)
         backend = backend_of(v)
         xp = backend.xp
-        vertex = problem.domain.linear_oracle(state.g)
-        gap = dot(state.g, vertex - state.p)
-        move = active_set.choose(self.variant, state, vertex, gap)
+        vertex = state.vertex
+        move = active_set.choose(self.variant, state, vertex, state.error)
         d, most = move.direction, move.most
         rise = dot(state.g, d)
         length = dot(d, d)
@@ -139,26 +145,42 @@ class FrankWolfe:
             good = after >= before + promised - 8 * backend.eps(p) * (1 + xp.abs(before))
             L = xp.where(good, 0.9 * state.L, 2 * state.L)
         keep = good[..., None]
-        noise = 8 * backend.eps(p) * dot(xp.abs(state.g), xp.abs(state.p) + xp.abs(vertex))
+        p, g = xp.where(keep, p, state.p), xp.where(keep, g, state.g)
+        vertex, gap, noise = _look(problem, p, g)
         return State(
-            xp.where(keep, p, state.p),
-            xp.where(keep, g, state.g),
+            p,
+            g,
+            vertex,
             xp.where(keep, weights, state.weights),
             xp.where(keep[..., None], atoms, state.atoms),
             L,
-            xp.where(gap > 0, gap, 0 * gap),
+            gap,
             noise,
         )
+
+
+def _look(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Array]:
+    """The oracle's answer at p, the gap it proves, and what rounding leaves of that gap."""
+    backend = backend_of(p)
+    xp = backend.xp
+    if _plain(problem):
+        vertex = problem.domain.linear_oracle(g)
+        gap = dot(g, vertex - p)
+        noise = 8 * backend.eps(p) * dot(xp.abs(g), xp.abs(p) + xp.abs(vertex))
+    else:
+        vertex = problem.regularizer.argmax(g, problem.domain)
+        gap = problem.regularizer.gap(g, vertex, p)
+        size = dot(xp.abs(g), xp.abs(p)) + xp.abs(problem.regularizer.value(p)) + 1
+        noise = 8 * backend.eps(p) * size
+    return vertex, xp.where(gap < 0, 0 * gap, gap), noise  # a NaN stays one
 
 
 def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
     """p + size (p_Omega(grad Phi(p)) - p): Omega is kept, only Phi is linearised, so the gap is Fenchel-Young's."""
     backend = backend_of(v)
     xp = backend.xp
-    best = problem.regularizer.argmax(state.g, problem.domain)
+    best, gap = state.vertex, state.error
     d = best - state.p
-    before = problem.regularizer.value(state.p)
-    gap = dot(state.g, d) - problem.regularizer.value(best) + before
     ahead = problem.energy.grad_p(v, best)
     bend = -dot(ahead - state.g, d)
     # Omega is at least as curved as its gap says: both together give the length of the step
@@ -166,8 +188,8 @@ def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
     size = xp.where(gap > 0, xp.minimum(size, 1 + 0 * size), 0 * size)
     p = state.p + size[..., None] * d
     g = problem.energy.grad_p(v, p)
-    noise = 8 * backend.eps(p) * (dot(xp.abs(state.g), xp.abs(p)) + xp.abs(before) + 1)
-    return State(p, g, state.weights, p[..., None, :], state.L, xp.where(gap > 0, gap, 0 * gap), noise)
+    vertex, gap, noise = _look(problem, p, g)
+    return State(p, g, vertex, state.weights, p[..., None, :], state.L, gap, noise)
 
 
 def _plain(problem: InnerProblem) -> bool:

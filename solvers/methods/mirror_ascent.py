@@ -25,6 +25,10 @@ class State(NamedTuple):
     error: Array
     noise: Array
 
+    @property
+    def gap(self) -> Array:
+        return self.error
+
 
 @dataclass(frozen=True)
 class MirrorAscent:

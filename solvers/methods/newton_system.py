@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gfy.backend import backend_of
-from gfy.numerics.arithmetic import dot, matvec, solve
-from gfy.numerics.spd import responder
+from gfy.energies.base import LowRank
+from gfy.numerics.arithmetic import dot, matvec, transpose
+from gfy.numerics.spd import balance, factor, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers import BinaryShannon, Quadratic, Shannon
+from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Tsallis
 from gfy.sets import BandSet
 
 _UNROLLED = 8
+_LEAST = 8.0  # units in the last place of a diagonal entry: a smaller pivot is rounding
 
 
 def slope_at(problem: InnerProblem, p: Array) -> Array:
@@ -27,6 +32,9 @@ def slope_at(problem: InnerProblem, p: Array) -> Array:
         return xp.where(free, p * (1 - p) / regularizer.gamma, 0 * p)
     if isinstance(regularizer, Shannon):
         return xp.where(free, p / regularizer.gamma, 0 * p)
+    if isinstance(regularizer, Tsallis):  # from p: the way over its gradient loses small p
+        inside = xp.where(free, p, xp.ones_like(p))
+        return xp.where(free, inside ** (2 - regularizer.alpha) / regularizer.gamma, 0 * p)
     inside = xp.where(free, p, p * 0 + 0.5 * min(1.0, regularizer.most))
     slope = regularizer.coordinate_slope(regularizer.grad(inside), low - 1.0, high + 1.0)
     return xp.where(free & xp.isfinite(slope), slope, 0 * slope)
@@ -38,27 +46,99 @@ def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
     return r + matvec(U, responder(U, slope_at(problem, p), balanced)(r))
 
 
+def answer(D: Array, x: Array, balanced: bool) -> Array:
+    """J x for J = diag(D), less D D^T / sum D where `balanced` (sum p is fixed), [..., k]."""
+    if not balanced:
+        return D * x
+    xp = backend_of(D).xp
+    weight = D.sum(-1)[..., None]
+    return D * (x - dot(D, x)[..., None] / xp.where(weight > 0, weight, xp.ones_like(weight)))
+
+
+def small_system(A: Array, D: Array, balanced: bool) -> Array:
+    """I + A^T J A, [..., m, m], for J as in `answer`."""
+    backend = backend_of(A, D)
+    eye = backend.asarray(np.eye(A.shape[-1]), like=D)
+    weighted = D[..., None] * A
+    system = transpose(A) @ weighted + eye
+    if not balanced:
+        return system
+    along, weight = weighted.sum(-2), D.sum(-1)
+    weight = backend.xp.where(weight > 0, weight, backend.xp.ones_like(weight))
+    return system - along[..., :, None] * (along / weight[..., None])[..., None, :]
+
+
+def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
+    """r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T: an m x m system.
+
+    Where D is large most of D r cancels: the answer is put into its equation once, and what is left over is answered too.
+    """
+    system = small_system(A, D, False)
+    xp = backend_of(D).xp
+    free = D > 0
+    stiff = xp.where(free, 1 / xp.where(free, D, xp.ones_like(D)), xp.zeros_like(D))
+
+    def once(r: Array) -> Array:
+        first = D * r
+        return first - D * matvec(A, positive_solve(system, matvec(transpose(A), first)))
+
+    def twice(r: Array) -> Array:
+        z = once(r)
+        return z + once(xp.where(free, r - stiff * z - matvec(A, matvec(transpose(A), z)), xp.zeros_like(z)))
+
+    if not balanced:
+        return twice
+    tilt = twice(xp.ones_like(D))
+    return lambda r: balance(twice(r), tilt)
+
+
+def responder_at(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
+    """D -> (r -> (I - J H)^-1 J r) with H the Hessian of Phi at p: by its low rank where that is smaller than k."""
+    balanced = getattr(problem.domain, "total", None) is not None
+    curvature = problem.energy.curvature(v)
+    if isinstance(curvature, LowRank) and curvature.A.shape[-1] < p.shape[-1]:
+        A = curvature.A
+        return lambda D: low_rank_responder(A, D, balanced)
+    hessian = hessian_at(problem, v, p) if curvature is None else curvature.dense()
+    return lambda D: responder(hessian, D, balanced)
+
+
+def hessian_at(problem: InnerProblem, v: Input, p: Array) -> Array:
+    """The Hessian of Phi in p, [..., k, k], a row at a time."""
+    backend = backend_of(p)
+    k = p.shape[-1]
+    eye = backend.asarray(np.eye(k), like=p)
+
+    def row(now: tuple[Array, Array]) -> tuple[Array, Array]:
+        matrix, j = now
+        found = problem.energy.hessian_product(v, p, eye[j] + 0 * p)
+        return backend.set_at(matrix, (..., j, slice(None)), found), j + 1
+
+    first = backend.asarray(np.asarray(0), dtype="int32")
+    return backend.scan(row, (0 * p[..., None] * eye, first), k)[0]
+
+
 def positive_solve(matrix: Array, rhs: Array) -> Array:
     """Small symmetric positive definite systems [..., m, m] y = [..., m].
 
+    Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal, on
+    one processor zero and on another negative. No such pivot is divided by: a whisper of the diagonal is added first,
+    so that y always points the way of rhs, as a descent direction must.
     JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
     """
     backend = backend_of(matrix)
     if backend.name == "jax" and matrix.shape[-1] <= _UNROLLED:
         return _eliminate(matrix, rhs)
-    if backend.name != "torch":
-        return solve(matrix, rhs)
-    import torch
-
-    found, broken = torch.linalg.solve_ex(matrix, rhs[..., None])
-    return _eliminate(matrix, rhs) if bool(broken.any()) else found[..., 0]
+    eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
+    ridge = _LEAST * matrix.shape[-1] * backend.eps(matrix)
+    return factor(matrix * (1 + ridge * eye))(rhs[..., None])[..., 0]
 
 
 def _eliminate(matrix: Array, rhs: Array) -> Array:
     """Gauss and Jordan's elimination; a pivot that rounding made too small is replaced, so the answer is finite."""
     backend = backend_of(matrix)
     xp = backend.xp
-    least = 8 * backend.eps(matrix)
+    least = _LEAST * backend.eps(matrix)
     table = xp.concat([matrix + 0 * rhs[..., None], rhs[..., None]], axis=-1)
     for i in range(matrix.shape[-1]):
         pivot = xp.maximum(table[..., i, i], least * matrix[..., i, i])
@@ -85,14 +165,10 @@ def by_conjugate_gradients(
     energy = problem.energy
 
     if isinstance(problem.domain, BandSet):
-        D = slope_at(problem, p)
-        weight = D.sum(-1)[..., None]
-        weight = xp.where(weight > 0, weight, xp.ones_like(weight))
+        D, balanced = slope_at(problem, p), problem.domain.total is not None
 
         def J(x: Array) -> Array:
-            if problem.domain.total is None:  # type: ignore[attr-defined]
-                return D * x
-            return D * (x - dot(D, x)[..., None] / weight)
+            return answer(D, x, balanced)
     else:
 
         def J(x: Array) -> Array:

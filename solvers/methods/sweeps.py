@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gfy.backend import Backend, backend_of
@@ -9,15 +10,13 @@ from gfy.energies.base import Dense, LowRank
 from gfy.numerics.arithmetic import clip, dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
-from gfy.regularizers import Quadratic, Zero
+from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Zero
 
-_SCALAR_STEPS = 6
-_TRADE_STEPS = 10
+_LOG_STEPS = 5
+_MOST_STEPS = 120  # of a scalar search, of which every third halves its bracket
 
 
-def best_coordinate(
-    regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array, steps: int = _SCALAR_STEPS
-) -> Array:
+def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
     """argmax_{low <= x <= high} s x - h x^2 / 2 - omega(x), elementwise; h >= 0."""
     xp = backend_of(s).xp
     if isinstance(regularizer, Quadratic):
@@ -25,21 +24,96 @@ def best_coordinate(
     if isinstance(regularizer, Zero):
         flat = xp.where(s > 0, s * 0 + high, xp.where(s < 0, s * 0 + low, start))
         return xp.where(h > 0, clip(s / xp.where(h > 0, h, xp.ones_like(h)), low, high), flat)
-    # x = q(theta) with theta + h q(theta) = s: increasing in theta with slope >= 1, so |F| brackets the root
+    backend = backend_of(s)
+    fixed, bend = backend.stop_gradient((s, h))
+    if isinstance(regularizer, Shannon | BinaryShannon):
+        x = clip(_with_logarithm(regularizer, fixed, bend), low, high)
+        flat = x * (1 - x) if isinstance(regularizer, BinaryShannon) else x
+        flat = xp.where((x > low) & (x < high), flat / regularizer.gamma, xp.zeros_like(x))
+    else:
+        theta = _root(regularizer, fixed, bend, low, high, backend.stop_gradient(start))
+        x, flat = (f(theta, low, high) for f in (regularizer.coordinate_argmax, regularizer.coordinate_slope))
+    # x is exact; what follows adds nothing but its derivative in s and h
+    score = s - h * x
+    return x + flat / (1 + bend * flat) * (score - backend.stop_gradient(score))
 
-    def newton(now: tuple[Array, ...]) -> tuple[Array, ...]:
-        theta, left, right = now
-        F = theta + h * regularizer.coordinate_argmax(theta, low, high) - s
-        slope = 1 + h * regularizer.coordinate_slope(theta, low, high)
-        left = xp.maximum(left, xp.where(F < 0, theta, theta - 2 * F))
-        right = xp.minimum(right, xp.where(F > 0, theta, theta - 2 * F))
-        proposal = theta - F / slope
-        inside = (proposal > left) & (proposal < right)
-        return xp.where(F == 0, theta, xp.where(inside, proposal, left + (right - left) / 2)), left, right
 
-    wide = xp.full_like(s, float("inf"))
-    theta, _, _ = backend_of(s).scan(newton, (s - h * start, -wide, wide), steps)
-    return regularizer.coordinate_argmax(theta, low, high)
+def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
+    """argmax_x s x - h x^2 / 2 - omega(x) for the entropies made of x log x, elementwise, without bounds.
+
+    In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, convex and increasing: Newton's steps from a start that
+    is right for large |c| reach rounding in four. The other logarithm of BinaryShannon is treated the same way on the
+    half where it is small; the other half is its mirror image.
+    """
+    xp = backend_of(s).xp
+    binary = isinstance(regularizer, BinaryShannon)
+    over = binary & (s > 0.5 * h)
+    score = (xp.where(over, h - s, s) if binary else s) / regularizer.gamma - (0.0 if binary else 1.0)
+    a = h / regularizer.gamma
+    bent = a > 0
+    a = xp.where(bent, a, xp.ones_like(a))
+    c = score + xp.log(a)
+    large = xp.where(c > 1, c, xp.ones_like(c))
+    z = xp.where(c > 1, xp.log(large) * (1 - 1 / (1 + large)), c - xp.exp(xp.minimum(c, 1 + 0 * c)) / 4)
+    for _ in range(_LOG_STEPS):
+        w = xp.exp(z)
+        z = z - (z + w - c) / (1 + w)
+    if not binary:
+        return xp.where(bent, xp.exp(z - xp.log(a)), xp.exp(xp.minimum(score, 700 + 0 * score)))
+    z = z - xp.log(a)  # log x from here on, a little too large
+    z = xp.minimum(xp.where(bent, z, score), xp.full_like(z, -math.log(2.0)))
+    a = xp.where(bent, a, xp.zeros_like(a))
+    for _ in range(_LOG_STEPS):
+        x = xp.exp(z)
+        z = z - (z - xp.log1p(-x) + a * x - score) / (1 / (1 - x) + a * x)
+        z = xp.minimum(z, xp.full_like(z, -math.log(2.0)))
+    x = xp.exp(z)
+    return xp.where(over, 1 - x, x)
+
+
+def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
+    """theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
+
+    Where omega is weak q is nearly a step, and Newton's steps in theta overshoot; those in x = q(theta) creep where q is
+    flat. On each side of the root the shorter of the two is taken, which stays on its side where q is convex or concave,
+    and a bracket guards the rest. For any x, min(x, q(s - h x)) lies on the left: the search starts from there.
+    """
+    backend = backend_of(s)
+    xp = backend.xp
+    eps = backend.eps(s)
+
+    def q(theta: Array) -> Array:
+        return regularizer.coordinate_argmax(theta, low, high)
+
+    def up(x: Array) -> Array:
+        """The scores of x, kept inside the bracket where they are infinite or x is on a bound."""
+        return clip(regularizer.grad(x), s - h * high, s - h * low)
+
+    def body(now: tuple[Array, ...]) -> tuple[Array, ...]:
+        theta, left, right, _, count = now
+        x, flat = q(theta), regularizer.coordinate_slope(theta, low, high)
+        F = theta + h * x - s
+        left, right = xp.where(F < 0, theta, left), xp.where(F > 0, theta, right)
+        in_theta = theta - F / (1 + h * flat)
+        in_x = up(clip(x - flat * F / (1 + h * flat), low, high))
+        shorter = xp.where(F < 0, xp.minimum(in_theta, in_x), xp.maximum(in_theta, in_x))
+        proposal = xp.where(flat > 0, shorter, in_theta)
+        inside = (proposal > left) & (proposal < right) & (count % 3 < 2)
+        # the middle in theta and the middle in x, by turns
+        middle = xp.where(count % 2 < 1, left + (right - left) / 2, up((q(left) + q(right)) / 2))
+        middle = xp.where((middle > left) & (middle < right), middle, left + (right - left) / 2)
+        size = xp.abs(theta) + h * xp.abs(x) + xp.abs(s)
+        done = (xp.abs(F) <= 2 * eps * size) | (xp.abs(in_theta - theta) <= 2 * eps * xp.abs(theta))
+        done = done | (right - left <= 2 * eps * (xp.abs(left) + xp.abs(right)))
+        return xp.where(done, theta, xp.where(inside, proposal, middle)), left, right, done, count + 1
+
+    bent = h > 0
+    peak = clip(xp.where(bent, s / xp.where(bent, h, xp.ones_like(h)), start), low, high)
+    first = xp.maximum(*(xp.minimum(x, q(s - h * x)) for x in (start + 0 * s, peak)))
+    first = xp.where(bent, up(first), s)
+    begin = (first, s - h * high, s - h * low, first != first, xp.sum(xp.zeros_like(first)))
+    going = lambda now: xp.any(~now[3] & (now[0] == now[0])) & (now[4] < _MOST_STEPS)  # noqa: E731
+    return backend.while_loop(going, body, begin)[0]
 
 
 def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) -> Array:
@@ -145,21 +219,36 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
         free = rise / xp.where(bend > 0, bend, xp.ones_like(bend))
         return clip(xp.where(bend > 0, free, xp.where(rise > 0, room, 0 * room)), 0.0, room)
 
+    backend = backend_of(x)
+    eps = backend.eps(x)
+
     def second(z: Array) -> Array:
         """omega''(z), from the slope of omega's argmax map."""
         slope = regularizer.coordinate_slope(regularizer.grad(z), -1.0, float("inf"))
         return 1 / xp.where(slope > 0, slope, xp.ones_like(slope))
 
-    def newton(now: tuple[Array, ...]) -> tuple[Array, ...]:
-        d, left, right = now
-        rise = slope - h * d - regularizer.grad(x + d) + regularizer.grad(y - d)
-        left, right = xp.where(rise > 0, d, left), xp.where(rise > 0, right, d)
-        ahead = d + rise / (h + second(x + d) + second(y - d))
-        inside = (ahead > left) & (ahead < right)
-        return xp.where(inside, ahead, left + (right - left) / 2), left, right
+    def rise(d: Array, slope: Array, h: Array, x: Array, y: Array) -> Array:
+        return slope - h * d - regularizer.grad(x + d) + regularizer.grad(y - d)
 
-    d, _, _ = backend_of(x).scan(newton, (0 * room, 0 * room, room), _TRADE_STEPS)
-    still = slope - h * room - regularizer.grad(x + room) + regularizer.grad(y - room)
+    fixed = backend.stop_gradient((slope, h, x, y))
+
+    def body(now: tuple[Array, ...]) -> tuple[Array, ...]:
+        d, left, right, count = now
+        up = rise(d, *fixed)
+        left, right = xp.where(up > 0, d, left), xp.where(up > 0, right, d)
+        ahead = d + up / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
+        inside = (ahead > left) & (ahead < right) & (count % 3 < 2)
+        return xp.where(inside, ahead, left + (right - left) / 2), left, right, count + 1
+
+    end = backend.stop_gradient(room)
+    begin = (end / 2, xp.zeros_like(end), end, xp.sum(xp.zeros_like(end)))
+    d, _, _, _ = backend.while_loop(
+        lambda now: xp.any(now[2] - now[1] > 2 * eps * now[2]) & (now[3] < _MOST_STEPS), body, begin
+    )
+    # one more step, with the derivative of the root
+    more = rise(d, slope, h, x, y) / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
+    d = clip(xp.where(xp.isfinite(more), d + more, d), 0.0, room)
+    still = rise(room, slope, h, x, y)
     return xp.where(still >= 0, room, d)
 
 

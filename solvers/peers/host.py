@@ -9,7 +9,8 @@ import numpy as np
 
 from gfy.backend import backend_of, tree_map
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Solution, Stop
+from gfy.protocols import Array, Input, Result, Solution, Stop
+from solvers import verdict
 from solvers.loop import check
 
 # solve(one example's v, start) -> p, the solver's own error, its iterations, whether it is content
@@ -40,16 +41,33 @@ def on_host(
             if np.isfinite(p).all():
                 points[n] = np.asarray(problem.domain.project(p))
                 errors[n], counts[n], content[n] = error, steps, fine
-        return unflat(Solution(points, errors, counts, content), batch)
+        at = points.reshape(point.shape), errors.reshape(batch), content.reshape(batch)
+        with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
+            result = claimed(problem, inputs, *at, stop)
+        found = Solution(points, errors, counts, verdict.converged(result).ravel(), result.ravel())
+        return unflat(found, batch)
 
     return backend.callback(host, shaped(start), v, start)
+
+
+def claimed(
+    problem: InnerProblem, v: Input, p: Array, error: Array, content: Array, stop: Stop
+) -> Array:
+    """What becomes of a peer's claim to have converged, [...] int32: it holds where the gap at its p agrees."""
+    xp = backend_of(p).xp
+    ended = xp.isfinite(error)
+    limit, broken = (
+        xp.astype(xp.zeros_like(error), xp.int32) + int(r) for r in (Result.STEP_LIMIT, Result.NOT_FINITE)
+    )
+    return verdict.results(problem, v, p, error, stop, content, xp.where(ended, limit, broken))
 
 
 def shaped(point: Array) -> Solution:
     """What a callback's solution looks like for p shaped as `point`: only shapes and types count."""
     xp = backend_of(point).xp
     one = point[..., 0]
-    return Solution(point, one, xp.astype(xp.zeros_like(one), xp.int32), one > 0)
+    count = xp.astype(xp.zeros_like(one), xp.int32)
+    return Solution(point, one, count, one > 0, count)
 
 
 def unflat(found: Solution, batch: tuple[int, ...]) -> Solution:

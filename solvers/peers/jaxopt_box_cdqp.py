@@ -47,5 +47,4 @@ class JaxoptBoxCDQP:
                 one = jax.vmap(one)
             return one(Q, c, start)
 
-        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
-        return found._replace(converged=found.converged & (found.error <= stop.tol))
+        return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

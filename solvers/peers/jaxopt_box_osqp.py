@@ -58,5 +58,4 @@ class JaxoptBoxOSQP:
                 one = jax.vmap(one)
             return one(Q, c, start)
 
-        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
-        return found._replace(converged=found.converged & (found.error <= stop.tol))
+        return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

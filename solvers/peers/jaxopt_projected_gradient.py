@@ -71,8 +71,7 @@ class JaxoptProjectedGradient:
                 one = jax.vmap(one, in_axes=(axis, 0))
             return one(v, start)
 
-        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
-        return found._replace(converged=found.converged & (found.error <= stop.tol))
+        return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)
 
 
 def _batch_axes(problem: InnerProblem, v: Any, start: Array) -> list[Any]:

@@ -10,9 +10,11 @@ from gfy.backend import backend_of, get_backend, leaves, tree_map
 from gfy.energies import LinearQuadratic, Pairwise
 from gfy.energies.shifted import Shifted
 from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Solution
+from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Quadratic, Zero
+from solvers import verdict
 from solvers.loop import check
+from solvers.peers.host import claimed
 
 
 def jaxopt() -> Any:
@@ -54,7 +56,12 @@ def program(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> tuple[Arra
 
 
 def vmapped(
-    solver: Any, problem: InnerProblem, v: Input, p0: Array | None, work: Callable[[Any, Array], Any]
+    solver: Any,
+    problem: InnerProblem,
+    v: Input,
+    p0: Array | None,
+    stop: Stop,
+    work: Callable[[Any, Array], Any],
 ) -> Solution:
     """work(v, start) -> (p, error, steps) in JAX, wherever the arrays come from; no example is left NaN."""
     check(solver, problem)
@@ -63,7 +70,7 @@ def vmapped(
     start = problem.initial_point(v, p0)
     if backend.name == "jax":
         p, error, steps = work(v, start)
-        return _sound(backend, problem, start, p, error, steps)
+        return _sound(backend, problem, v, stop, start, p, error, steps)
     import jax
 
     to_jax = get_backend("jax").asarray
@@ -73,13 +80,21 @@ def vmapped(
         found = jax.jit(work)(inputs, first)
         p, error = (backend.asarray(get_backend("jax").to_numpy(x).copy(), like=start) for x in found[:2])
         steps = backend.asarray(get_backend("jax").to_numpy(found[2]).copy(), dtype="int32")
-    return _sound(backend, problem, start, p, error, steps)
+    return _sound(backend, problem, v, stop, start, p, error, steps)
 
 
 def _sound(
-    backend: Any, problem: InnerProblem, start: Array, p: Array, error: Array, steps: Array
+    backend: Any,
+    problem: InnerProblem,
+    v: Input,
+    stop: Stop,
+    start: Array,
+    p: Array,
+    error: Array,
+    steps: Array,
 ) -> Solution:
     xp = backend.xp
     fine = xp.all(xp.isfinite(p), axis=-1) & xp.isfinite(error)
     p = problem.domain.project(xp.where(fine[..., None], p, start))
-    return Solution(p, error, xp.astype(steps, xp.int32), fine)
+    result = claimed(problem, v, p, error, fine & (error <= stop.tol), stop)
+    return Solution(p, error, xp.astype(steps, xp.int32), verdict.converged(result), result)

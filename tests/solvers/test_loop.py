@@ -43,7 +43,7 @@ PROBLEM = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
 
 
 def test_each_example_has_its_own_end(backend: str) -> None:
-    v = problems.place(gfy.Bilinear.Input(np.zeros((3, 2))), backend)
+    v = problems.place(gfy.Bilinear.Input(np.full((3, 2), -10.0)), backend)  # p* = 0
     p0 = problems.place(np.array([[0.5, 0.5], [1e-9, 1e-9], [0.001, 0.001]]), backend)
     found = run(Countdown(), PROBLEM, v, p0, gfy.Stop(tol=1e-3, max_steps=50))
     steps = np.asarray(gfy.get_backend(backend).to_numpy(found.steps))
@@ -53,7 +53,7 @@ def test_each_example_has_its_own_end(backend: str) -> None:
 
 
 def test_nan_keeps_the_last_good_point(backend: str) -> None:
-    level = np.array([[0.0, 0.0], [0.2, 0.0]])
+    level = np.array([[-10.0, -10.0], [0.2, 0.0]])  # p* = 0 in the first example
     v = problems.place(gfy.Bilinear.Input(level), backend)
     p0 = problems.place(np.full((2, 2), 0.5), backend)
 

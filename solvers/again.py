@@ -1,0 +1,65 @@
+"""A second solver for the examples that a first one leaves unsolved.
+
+Staging a second method would cost every user its compilation, for examples that hardly anybody meets. On a processor
+the second solver therefore runs on the host, in NumPy and float64, on those examples alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, leaves, tree_map
+from gfy.energies.base import Energy
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.peers.host import shaped, unflat
+
+
+def again(
+    solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, solved: Array
+) -> Solution:
+    """The solver's answers; those of the examples that are `solved` [...] already may be anything."""
+    backend = backend_of(v)
+    if not (_in_numpy(problem) and backend.on_host(*leaves(v))):
+        return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
+    point = problem.initial_point(v, p0)
+
+    def host(v: Any, point: np.ndarray, solved: np.ndarray) -> Solution:
+        batch, k = point.shape[:-1], point.shape[-1]
+        left = np.flatnonzero(~np.broadcast_to(solved, batch).ravel())
+        flat = np.broadcast_to(point, (*batch, k)).reshape(-1, k).astype(np.float64)
+        steps, result = np.zeros((2, len(flat)), dtype=np.int32)
+        found = Solution(flat.copy(), np.full(len(flat), np.inf), steps, steps > 0, result)
+        if len(left):
+            with np.errstate(all="ignore"):
+                part = solver.solve(problem, _examples(problem, v, batch, left), flat[left], stop)
+            for whole, new in zip(found, part, strict=True):
+                whole[left] = new
+        return unflat(found, batch)
+
+    return backend.callback(host, shaped(point), v, point, solved, batched=True)  # type: ignore[no-any-return]
+
+
+def _in_numpy(problem: InnerProblem) -> bool:
+    """Whether the energy's derivatives need no framework."""
+    energy = problem.energy
+    explicit = any(
+        getattr(type(energy), name) is not getattr(Energy, name) for name in ("curvature", "hessian_product")
+    )
+    return energy.array_api and hasattr(energy, "ranks") and explicit
+
+
+def _examples(problem: InnerProblem, v: Any, batch: tuple[int, ...], which: np.ndarray) -> Any:
+    """Some examples of a batch along one axis, in float64; what the batch shares stays shared."""
+    ranks = problem.energy.ranks
+
+    def take(leaf: np.ndarray, rank: int) -> np.ndarray:
+        leaf = np.asarray(leaf, dtype=np.float64)
+        event = leaf.shape[leaf.ndim - rank :]
+        if leaf.size == int(np.prod(event)):
+            return leaf.reshape(event)
+        return np.broadcast_to(leaf, (*batch, *event)).reshape(-1, *event)[which]
+
+    return type(v)(**{field: take(getattr(v, field), rank) for field, rank in ranks.items()})

@@ -1,0 +1,201 @@
+"""A primal-dual interior-point method: about a dozen steps whatever the conditioning, one linear system each.
+
+The bounds low <= p <= high become barriers: with multipliers zl, zu of the distances to them, Newton's method follows
+(p - low) zl = (high - p) zu = mu to mu = 0. Omega stays as it is; where it is an entropy its own curvature joins that of
+the barriers. An entropy with a small gamma is neither smooth nor a barrier: methods that rely on it as either crawl,
+this one does not notice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gfy.backend import backend_of
+from gfy.energies import CustomEnergy
+from gfy.energies.shifted import Shifted
+from gfy.numerics.arithmetic import clip
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Quadratic, Separable, Zero
+from gfy.sets import BandSet
+from solvers import verdict
+from solvers.loop import check, iterate, solution
+from solvers.methods.last_digits import finish
+from solvers.methods.newton_system import responder_at, slope_at
+
+_MOST = 512  # coordinates: one k x k system per step and example
+_LEAST = 1e-30  # the smallest p at which an entropy is asked for its gradient
+_BACK = 0.995  # of the way to the nearest bound is as far as a step goes
+_STEPS = 60  # more are never of use: rounding has won
+_DEEP = 1e-3  # times Stop.tol: the relative gap asked for, far enough for the last Newton step in p
+
+
+class State(NamedTuple):
+    """p [..., k], its distances to the bounds and their multipliers; the gap of the best p so far, [...]."""
+
+    p: Array
+    below: Array
+    above: Array
+    zl: Array
+    zu: Array
+    best: Array
+    gap: Array
+    error: Array
+    noise: Array
+
+
+@dataclass(frozen=True)
+class InteriorPoint:
+    """Predictor and corrector steps of a primal-dual interior-point method; p [..., k].
+
+    Serves smooth concave energies on boxes and (capped) simplices with any separable regularizer or none. A step factors
+    diag(omega'') - H plus the barriers' curvature (k x k; m x m where U = -A A^T has a rank below k). It starts from the
+    middle of C: a warm start p0 is not used. The error is the gap divided by max(1, |value|).
+    References: Mehrotra (1992); Saunders and Tomlin (1996), PDCO, for separable objectives.
+    """
+
+    @property
+    def name(self) -> str:
+        return "InteriorPoint"
+
+    @property
+    def not_unrollable(self) -> str:
+        return "its steps end at bounds of lengths that carry no derivative: use Implicit, one such solve"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        if not energy.concave or not energy.smooth:
+            return f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
+        if isinstance(energy, CustomEnergy):
+            return "CustomEnergy gives no Hessian products in both frameworks: use ProjectedGradient"
+        if not isinstance(problem.domain, BandSet):
+            return f"{problem.domain.name} is not given by bounds on p: use ProjectedGradient"
+        if not isinstance(problem.regularizer, Separable | Zero):
+            return f"{problem.regularizer.name} is not separable: use ProjectedGradient"
+        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
+            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
+        return None
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        backend = backend_of(v)
+        v = backend.stop_gradient(v)
+        deep = Stop(_DEEP * stop.tol, min(stop.max_steps, _STEPS))
+        final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), deep)
+        p, gap = finish(problem, v, final.state.best, final.state.gap, -math.inf)
+        state = final.state._replace(p=p, gap=gap, error=gap / _size(problem, v, p))
+        return solution(problem, v, final._replace(state=state), stop)
+
+    def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
+        backend = backend_of(v)
+        xp = backend.xp
+        domain = problem.domain
+        assert isinstance(domain, BandSet)
+        p = problem.initial_point(v)
+        low, high = domain.bounds(p)
+        below, above = p - low, high - p
+        r = problem.energy.grad_p(v, p) - problem.regularizer.grad(_inside(problem, p))
+        if domain.total is not None:
+            r = r - xp.mean(r, axis=-1)[..., None]
+        pull = xp.max(xp.abs(r), axis=-1)[..., None]
+        room = xp.where(below < above, below, above)
+        room = xp.min(xp.where((room > 0) & xp.isfinite(room), room, xp.ones_like(room)), axis=-1)[..., None]
+        mu = xp.maximum(pull, backend.eps(p) * (1 + xp.abs(pull))) * room
+        return State(p, below, above, _over(mu, below), _over(mu, above), p, *_measure(problem, v, p))
+
+    def step(self, problem: InnerProblem, v: Input, state: State) -> State:
+        backend = backend_of(v)
+        xp = backend.xp
+        p, below, above, zl, zu = state.p, state.below, state.above, state.zl, state.zu
+        inside = _inside(problem, p)
+        r = problem.energy.grad_p(v, p) - problem.regularizer.grad(inside)
+        curved = _bend(problem, inside) + _over(zl, below) + _over(zu, above)
+        free = (below > 0) & (above > 0)  # where low = high there is nothing to move
+        D = xp.where(free, 1 / xp.maximum(curved, xp.full_like(curved, backend.eps(p))), xp.zeros_like(p))
+        respond = responder_at(problem, v, p)(D)
+        many = 2 * p.shape[-1]
+        # where the step would go if mu were 0 at once
+        dp = respond(r)
+        dl, du = -zl - _over(zl, below) * dp, -zu + _over(zu, above) * dp
+        size = _longest(state, dp, dl, du)[..., None]
+        mu = _pairing(below, above, zl, zu, many)
+        after = _pairing(below + size * dp, above - size * dp, zl + size * dl, zu + size * du, many)
+        aim = mu * (after / xp.where(mu > 0, mu, xp.ones_like(mu))) ** 3
+        # and where it goes, towards the pairs that are all as large as can be expected of the next point
+        cl, cu = _over(aim[..., None] - dp * dl, below), _over(aim[..., None] + dp * du, above)
+        dp = respond(r + cl - cu)
+        dl, du = cl - zl - _over(zl, below) * dp, cu - zu + _over(zu, above) * dp
+        size = xp.minimum(_BACK * _longest(state, dp, dl, du), xp.ones_like(mu))[..., None]
+        p, below, above = p + size * dp, below + size * dp, above - size * dp
+        gap, error, noise = _measure(problem, v, p)
+        better = ~(gap > state.gap)
+        return State(
+            p,
+            below,
+            above,
+            zl + size * dl,
+            zu + size * du,
+            xp.where(better[..., None], p, state.best),
+            xp.where(better, gap, state.gap),
+            xp.where(better, error, state.error),
+            noise,
+        )
+
+
+def _measure(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array, Array]:
+    """The gap at p, the same relative to the value, and what rounding leaves of that, all [...]."""
+    backend = backend_of(p)
+    gap, g = verdict.duality_gap(problem, v, p)
+    size = _size(problem, v, p)
+    return gap, gap / size, backend.eps(p) * backend.xp.abs(g * p).sum(-1) / size
+
+
+def _size(problem: InnerProblem, v: Input, p: Array) -> Array:
+    value = backend_of(p).xp.abs(problem.value(v, p))
+    return backend_of(p).xp.maximum(value, backend_of(p).xp.ones_like(value))
+
+
+def _inside(problem: InnerProblem, p: Array) -> Array:
+    """p where Omega has a gradient: an entropy has none on the boundary, where rounding may put p."""
+    if isinstance(problem.regularizer, Quadratic | Zero):
+        return p
+    backend = backend_of(p)
+    low, high = problem.domain.bounds(p)  # type: ignore[attr-defined]
+    return clip(p, low + _LEAST, high - backend.eps(p))
+
+
+def _bend(problem: InnerProblem, p: Array) -> Array:
+    """omega''(p), [..., k]."""
+    xp = backend_of(p).xp
+    if isinstance(problem.regularizer, Quadratic | Zero):
+        return xp.full_like(p, problem.regularizer.strong_convexity(problem.domain))
+    slope = slope_at(problem, p)
+    return xp.where(slope > 0, 1 / xp.where(slope > 0, slope, xp.ones_like(slope)), xp.zeros_like(slope))
+
+
+def _over(a: Array, b: Array) -> Array:
+    """a / b; 0 where b is no distance: infinite, or zero because low = high."""
+    xp = backend_of(b).xp
+    real = (b > 0) & (b < math.inf)
+    return xp.where(real, a / xp.where(real, b, xp.ones_like(b)), xp.zeros_like(b))
+
+
+def _pairing(below: Array, above: Array, zl: Array, zu: Array, many: int) -> Array:
+    """The mean of the products, [...]."""
+    xp = backend_of(zl).xp
+    pairs = [xp.where(d < math.inf, d, xp.zeros_like(d)) * z for d, z in ((below, zl), (above, zu))]
+    return (pairs[0] + pairs[1]).sum(-1) / many
+
+
+def _longest(state: State, dp: Array, dl: Array, du: Array) -> Array:
+    """The longest step, at most 1, that keeps distances and multipliers at least 0, [...]."""
+    xp = backend_of(dp).xp
+    size = xp.ones_like(dp)
+    for x, d in ((state.below, dp), (state.above, -dp), (state.zl, dl), (state.zu, du)):
+        ahead = (d < 0) & (x > 0)
+        size = xp.where(ahead, xp.minimum(size, -x / xp.where(ahead, d, -xp.ones_like(d))), size)
+    return xp.min(size, axis=-1)

@@ -1,0 +1,139 @@
+"""What may be said of a p that a solver returns: its duality gap in its own dtype, and what rounding leaves of it.
+
+A solver stops on a measure of its own, of an iterate that may not be the one it returns. Here the returned p is looked
+at once more: one gradient and one argmax map, the price of a step. `converged` is then a statement about that p.
+"""
+
+from __future__ import annotations
+
+import math
+from gfy.backend import backend_of
+from gfy.numerics.arithmetic import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Result, Stop
+from gfy.regularizers import Quadratic, Zero
+from gfy.sets import BandSet, Birkhoff
+
+GAP = 1e2  # times Stop.tol: the relative gap up to which an error within the tolerance is believed
+_UNITS = 16.0  # units in the last place that a score and a sum may be off in `rounding_floor`
+_SURE = 0.25  # of the floor: what a gap that is itself rounded is held against
+_STEEP = 1e3  # an entropy's gradient on the boundary, where there is no argmax map
+
+
+def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array]:
+    """Omega*(g) + Omega(p) - <g, p> with g = grad_p Phi(v, p), [...], and g [..., k]: a bound of p's suboptimality.
+
+    Where p_Omega is not known on C it is the Frank-Wolfe gap; for a Phi that is not concave it measures stationarity.
+    """
+    xp = backend_of(p).xp
+    omega, domain = problem.regularizer, problem.domain
+    energy = problem.energy
+    above = None
+    if energy.smooth or omega.no_argmax(domain) is not None:
+        g = energy.grad_p(v, p)
+    else:  # at a kink the energy chooses among its supergradients, and says how far its bound is above it
+        g, constant = energy.majorant(v, p, omega, domain)
+        above = constant + dot(g, p) - energy.value(v, p)
+    if omega.no_argmax(domain) is not None:
+        slope = g - omega.grad(p)
+        if not isinstance(omega, Quadratic | Zero):
+            slope = xp.minimum(xp.maximum(slope, xp.full_like(slope, -_STEEP)), xp.full_like(slope, _STEEP))
+        return domain.support(slope) - dot(slope, p), g
+    best = omega.argmax(g, domain)
+    gap = omega.gap(g, best, p) if above is None else omega.gap(g, best, p) + above
+    if isinstance(domain, Birkhoff):  # its argmax map is itself iterative: outside C its gap proves nothing
+        outside = xp.maximum(domain.violation(best), domain.violation(p))
+        gap = xp.where(outside <= math.sqrt(backend_of(p).eps(p)), gap, xp.full_like(gap, math.inf))
+    return gap, g
+
+
+def rounding_floor(
+    problem: InnerProblem, v: Input, p: Array, g: Array | None = None, eps: float | None = None
+) -> Array:
+    """The gap, [...], below which a p held with relative precision `eps` (its dtype's) cannot be told from p*.
+
+    A score g_j = grad_p Phi(v, p)_j is known up to d_j = 16 eps (|g_j| + h_j sum_i h_i |p_i|), with h_j^2 the curvature
+    of Phi along coordinate j: the sum bounds the terms that are added to make g_j. Scores off by d cost a gap of at
+    most sum_j min(d_j^2 / (2 mu), d_j w_j), for Omega mu-strongly convex on C and w_j the extent of C along j. The
+    sums and the rounding of p at its bounds add 16 eps (sum_j |g_j p_j| + |Omega(p)| + k mu).
+    """
+    backend = backend_of(p)
+    xp = backend.xp
+    omega, domain = problem.regularizer, problem.domain
+    g = problem.energy.grad_p(v, p) if g is None else g
+    unit = _UNITS * (backend.eps(p) if eps is None else eps)
+    mu = omega.strong_convexity(domain)
+    h = _bend(problem, v)
+    scale = xp.abs(g) if h is None else xp.abs(g) + h * (h * xp.abs(p)).sum(-1)[..., None]
+    size = dot(xp.abs(g), xp.abs(p)) + xp.abs(omega.value(p)) + p.shape[-1] * (mu if math.isfinite(mu) else 0.0)
+    return cost_of(problem, unit * scale) + unit * size
+
+
+def cost_of(problem: InnerProblem, off: Array) -> Array:
+    """The largest gap that scores off by at most off [..., k] >= 0 can cost, [...]: see `rounding_floor`."""
+    xp = backend_of(off).xp
+    mu = problem.regularizer.strong_convexity(problem.domain)
+    cost = _reach(problem, off)
+    return (xp.minimum(off * off / (2 * mu), cost) if mu > 0 else cost).sum(-1)
+
+
+def results(
+    problem: InnerProblem,
+    v: Input,
+    p: Array,
+    error: Array,
+    stop: Stop,
+    done: Array,
+    otherwise: Array,
+    gap: Array | None = None,
+) -> Array:
+    """Why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap at p agrees.
+
+    `done` says where the solver's own test was met, `otherwise` is the result where it was not, and `gap` may be
+    given by a solver that has it at this p.
+    """
+    backend = backend_of(p)
+    xp = backend.xp
+    if gap is None:
+        gap, _ = duality_gap(problem, v, p)
+    goal = GAP * stop.tol
+    met, floor = (xp.full_like(otherwise, int(r)) for r in (Result.CONVERGED, Result.ROUNDING_FLOOR))
+    level = xp.where(error <= stop.tol, met, floor)
+
+    def weigh(_: Array) -> Array:
+        size = xp.abs(problem.value(v, p))
+        small = gap <= goal * xp.maximum(size, xp.ones_like(size))
+        lost = gap <= _SURE * rounding_floor(problem, v, p)
+        rest = Result.INACCURATE if problem.energy.smooth else Result.STALLED_AT_KINK
+        found = xp.where(done, xp.full_like(otherwise, int(rest)), otherwise)
+        found = xp.where(lost & (found != int(Result.NOT_FINITE)), floor, found)
+        return xp.where(done & small, level, found)
+
+    # where every gap is small as it is, neither values nor floors are needed
+    return backend.cond(xp.all(done & (gap <= goal)), lambda level: level, weigh, level)
+
+
+def converged(result: Array) -> Array:
+    """Whether a result is one of the two good ones, [...] bool."""
+    return result <= int(Result.ROUNDING_FLOOR)
+
+
+def _bend(problem: InnerProblem, v: Input) -> Array | None:
+    """h [..., k] (or [..., 1]) with |d^2 Phi / dp_i dp_j| <= h_i h_j; None where it is zero or unknown."""
+    xp = backend_of(v).xp
+    curvature = problem.energy.curvature(v)
+    if curvature is not None:
+        return xp.sqrt(xp.abs(curvature.diagonal()))
+    bound = None if problem.energy.linear else problem.energy.smoothness(v)
+    return None if bound is None else xp.sqrt(bound)[..., None]
+
+
+def _reach(problem: InnerProblem, off: Array) -> Array:
+    """off_j w_j with w_j how far C reaches along coordinate j, [..., k]; infinite where C is not bounded."""
+    xp = backend_of(off).xp
+    if isinstance(problem.domain, BandSet):
+        low, high = problem.domain.bounds(off)
+        wide = high - low
+    else:
+        wide = problem.domain.diameter(off.shape[-1])
+    return xp.where(off > 0, off * wide, xp.zeros_like(off))
