@@ -10,6 +10,8 @@ from gfy.backend import backend_of, get_backend
 from gfy.checks import check_input, check_start
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
+from gfy.gradients.implicit import Implicit
+from gfy.gradients.kinks import at_saddle
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop, default_solver
 
@@ -53,7 +55,7 @@ def conjugate(
     v = check_input(problem, v)
     p0 = check_start(problem, v, p0)
     p = solve_with(problem, v, solver, gradient or Envelope(), p0, stop)
-    return problem.value(v, p)
+    return at_saddle(problem, v, p, problem.value(v, p), isinstance(gradient, Implicit))
 
 
 def solve_with(

@@ -12,6 +12,7 @@ from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
+from gfy.gradients.kinks import at_saddle
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Stop
@@ -66,7 +67,11 @@ class Loss:
 
     def _maximum(self, problem: InnerProblem, v: Input, p0: Array | None) -> Array:
         p = solve_with(problem, v, self.solver, self.gradient, p0, self.stop)
-        return problem.value(v, p)
+        return self._at(problem, v, p, problem.value(v, p))
+
+    def _at(self, problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
+        """A value taken at the solution p, with the derivative that the maximum has there."""
+        return at_saddle(problem, v, p, value, isinstance(self.gradient, Implicit))
 
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":
@@ -85,7 +90,7 @@ class FenchelYoungLoss(Loss):
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> Array:
         p = solve_with(self.problem, v, self.solver, self.gradient, p0, self.stop)
-        return self.problem.difference(v, p, y)
+        return self._at(self.problem, v, p, self.problem.difference(v, p, y))
 
 
 @dataclass(frozen=True)

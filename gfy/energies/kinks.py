@@ -13,7 +13,7 @@ An energy that returns `Kinks` from `Energy.kinks` is solved, certified and diff
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot, matvec, relu, transpose
@@ -144,9 +144,3 @@ def _between(x: Array, high: Array) -> Array:
     """x moved into [0, high]."""
     xp = backend_of(x).xp
     return xp.maximum(xp.minimum(x, high), 0 * high)
-
-
-def stacked_of(energy: Any, v: Any, p: Array | None = None) -> Stacked | None:
-    """The stacked kinks of an energy at v, None where it has none."""
-    found = energy.kinks(v, p)
-    return None if found is None else stacked(found, tuple(energy.batch_shape(v)))

@@ -17,15 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.energies.kinks import Stacked
+from gfy.energies.kinks import Stacked, stacked
 from gfy.numerics.arithmetic import dot, matvec, relu, transpose
 from gfy.protocols import Array
 from gfy.regularizers.base import Separable
 from gfy.regularizers.quadratic import SquaredNorm, Zero
-from gfy.sets.interior import Polyhedron, polyhedron
+from gfy.sets.ball import Ball
+from gfy.sets.interior import Polyhedron, described, polyhedron
 
 _INSIDE = 0.995  # how far towards a bound a step may go
 _STEPS = 60
+_RIDGE = 1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
 
 
 class Saddle(NamedTuple):
@@ -64,6 +66,30 @@ def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
     return Parts(st, regularizer, domain, room)
 
 
+def unsupported(regularizer: Any, domain: Any) -> str | None:
+    """Why no saddle point can be found with Omega on the set, in a sentence; None where it can."""
+    if isinstance(regularizer, Zero) and not isinstance(domain, Ball) and not described(domain):
+        return (
+            f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
+            "its oracle alone; use SquaredNorm, or a ConvexHull of its points"
+        )
+    return str(reason) if (reason := regularizer.no_argmax(domain)) else None
+
+
+def saddle_of(
+    energy: Any, v: Any, regularizer: Any, domain: Any, p: Array | None = None
+) -> tuple[Stacked, Saddle]:
+    """The kinks of an energy that has some, and the saddle point they make with Omega on the set; no derivative passes.
+
+    p [..., k] is where an energy that is not concave is looked at.
+    """
+    backend = backend_of(v)
+    v, p = backend.stop_gradient((v, p))
+    shape = tuple(energy.batch_shape(v)) if p is None else tuple(p.shape[:-1])
+    st = stacked(energy.kinks(v, p), shape)
+    return st, find(parts(st, regularizer, domain))
+
+
 def find(given: Parts, steps: int = _STEPS) -> Saddle:
     """The saddle point, as near as `steps` steps and rounding allow."""
     xp = backend_of(given.st.slope).xp
@@ -71,9 +97,12 @@ def find(given: Parts, steps: int = _STEPS) -> Saddle:
     def going(now: tuple[Saddle, Array]) -> Array:
         return xp.any(now[0].error > now[0].noise) & (now[1] < steps)
 
-    first = start(given)
-    state = (first, xp.sum(0 * first.noise))
-    return backend_of(given.st.slope).while_loop(going, lambda now: (step(given, now[0]), now[1] + 1), state)[0]
+    with np.errstate(all="ignore"):  # a finished example may divide by nothing: its step is not taken
+        first = start(given)
+        state = (first, xp.sum(0 * first.noise))
+        loop = backend_of(given.st.slope).while_loop
+        found: Saddle = loop(going, lambda now: (step(given, now[0]), now[1] + 1), state)[0]
+    return found
 
 
 def start(given: Parts) -> Saddle:
@@ -95,7 +124,7 @@ def start(given: Parts) -> Saddle:
     a = matvec(st.M, p) + st.b + 0 * s
     inner = Inner(s, relu(-a) + _mean(a), relu(a) + _mean(a), x, bounds, sums)
     large = xp.full_like(theta[..., 0], float("inf"))
-    return _better(given, Saddle(p, s, large, 0 * theta[..., 0], inner), s)
+    return _better(given, Saddle(p, s, large, 0 * theta[..., 0], inner), s[None])
 
 
 def step(given: Parts, state: Saddle) -> Saddle:
@@ -107,8 +136,8 @@ def step(given: Parts, state: Saddle) -> Saddle:
         going = going & backend_of(part).xp.isfinite(part.sum(-1))
     where = backend_of(state.s).xp.where
     inner = Inner(*(where(going[..., None], after, before) for after, before in zip(new, state.inner, strict=True)))
-    state = _better(given, state._replace(inner=inner), inner.s)
-    return _better(given, state, _finish(given, inner))
+    candidates = backend_of(state.s).xp.stack([inner.s, _finish(given, inner)])
+    return _better(given, state._replace(inner=inner), candidates)
 
 
 def _interior_step(given: Parts, now: Inner) -> Inner:
@@ -197,7 +226,7 @@ def _finish(given: Parts, now: Inner) -> Array:
 
 
 def _better(given: Parts, state: Saddle, s: Array) -> Saddle:
-    """The state with multipliers s, made feasible, where they are nearer to a saddle point than those it has."""
+    """The state with the best of several multipliers s [m, ..., n], made feasible, where it is nearer to a saddle point."""
     st, backend = given.st, backend_of(s)
     xp = backend.xp
     s = st.feasible(0 * s, s)
@@ -212,20 +241,22 @@ def _better(given: Parts, state: Saddle, s: Array) -> Saddle:
         gap = gap + relu(given.domain.support(theta) - dot(theta, p))
     value = xp.abs(dot(theta, p) - dot(s, st.b))
     error = xp.maximum(xp.max(apart, axis=-1), gap / (1 + value))
-    nearer = error < state.error
-    keep = nearer[..., None]
     # the rounding of a and s, and that of theta, which p answers to with 1 / gamma
     size = 1 + xp.max(xp.abs(a) + xp.abs(st.b), axis=-1) + xp.max(s, axis=-1)
     gamma = given.omega.strong_convexity(given.domain) or 1.0
     blur = xp.max(xp.abs(theta), axis=-1) * xp.max(xp.sum(xp.abs(st.M), axis=-1), axis=-1) / gamma
     noise = backend.eps(s) * ((256 if isinstance(given.omega, Zero) else 16) * size + blur)
-    return Saddle(
-        xp.where(keep, p, state.p),
-        xp.where(keep, s, state.s),
-        xp.where(nearer, error, state.error),
-        xp.where(nearer, noise, state.noise),
-        state.inner,
-    )
+    for i in range(s.shape[0]):
+        nearer = error[i] < state.error
+        keep = nearer[..., None]
+        state = Saddle(
+            xp.where(keep, p[i], state.p),
+            xp.where(keep, s[i], state.s),
+            xp.where(nearer, error[i], state.error),
+            xp.where(nearer, noise[i], state.noise),
+            state.inner,
+        )
+    return state
 
 
 def _respond(given: Parts, theta: Array, x: Array) -> Array:
@@ -291,13 +322,10 @@ def _scaled_solve(matrix: Array) -> Callable[[Array], Array]:
     empty = ~(diagonal > 0)
     scale = xp.where(empty, 0 * diagonal, 1 / xp.sqrt(xp.where(empty, xp.ones_like(diagonal), diagonal)))
     scaled = scale[..., :, None] * matrix * scale[..., None, :]
-    ridge = 8 * backend.eps(matrix) + xp.astype(empty, matrix.dtype)
+    ridge = _RIDGE * backend.eps(matrix) + xp.astype(empty, matrix.dtype)
     scaled = scaled + ridge[..., None] * eye
     sound = xp.isfinite(scaled.sum(-1).sum(-1))[..., None, None]
     scaled = xp.where(sound, scaled, eye)
 
-    def solve(rhs: Array) -> Array:
-        found = xp.linalg.solve(scaled, (scale * rhs)[..., None])[..., 0]
-        return scale * found
-
-    return solve
+    inverse = xp.linalg.inv(scaled)
+    return lambda rhs: scale * matvec(inverse, scale * rhs)

@@ -73,6 +73,11 @@ class Polyhedron(NamedTuple):
         return balanced
 
 
+def described(domain: ConvexSet) -> bool:
+    """Whether `polyhedron` knows the set, unless it has no inequality at all."""
+    return isinstance(domain, BandSet | Birkhoff | ConvexHull)
+
+
 def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
     """The set from inside, for points like `like` [..., k]; None where no such description is known."""
     k = int(like.shape[-1])
