@@ -11,6 +11,8 @@ from gfy.backend import backend_of, get_backend
 from gfy.checks import Given, admit, check_start, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
+from gfy.gradients.implicit import Implicit
+from gfy.gradients.kinks import at_saddle
 from gfy.named import as_mode, as_solver
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
@@ -96,6 +98,7 @@ def conjugate(
     given = admit(problem, v, last_axis(p0))
     found = solve_given(given, solver, mode, p0, stop, return_solution)
     value = given.problem.value(given.v, found.p)
+    value = at_saddle(given.problem, given.v, found.p, value, isinstance(mode, Implicit))
     return given.answer((value, found) if return_solution else value)
 
 

@@ -12,6 +12,7 @@ from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
+from gfy.gradients.kinks import at_saddle
 from gfy.named import as_mode, as_solver
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
@@ -113,6 +114,10 @@ class Loss:
         """The solver and the gradient mode, which may have been given by name."""
         return as_solver(self.solver), as_mode(self.gradient) or Envelope()
 
+    def _at(self, problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
+        """A value taken at the solution p, with the derivative that the maximum has there."""
+        return at_saddle(problem, v, p, value, isinstance(self.means[1], Implicit))
+
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":
             return values
@@ -130,7 +135,7 @@ class FenchelYoungLoss(Loss):
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         found = self._solve(self.problem, v, p0)
-        return self.problem.difference(v, found.p, y), found
+        return self._at(self.problem, v, found.p, self.problem.difference(v, found.p, y)), found
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,8 @@ class PerceptronLoss(Loss):
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         plain = replace(self.problem, regularizer=Zero())
         found = self._solve(plain, v, p0)
-        return plain.value(v, found.p) - plain.value(v, y), found
+        maximum = self._at(plain, v, found.p, plain.value(v, found.p))
+        return maximum - plain.value(v, y), found
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,8 @@ class MarginLoss(Loss):
             plain = replace(plain, energy=Shifted(plain.energy))
             moved = Shifted.Input(v, slope)
         found = self._solve(plain, moved, p0)
-        return plain.value(moved, found.p) + constant - self.problem.energy.value(v, y), found
+        maximum = self._at(plain, moved, found.p, plain.value(moved, found.p))
+        return maximum + constant - self.problem.energy.value(v, y), found
 
 
 @dataclass(frozen=True)

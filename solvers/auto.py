@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of, tree_map
-from gfy.energies import ConcaveSpen, LowRank, Metric
+from gfy.energies import LowRank, Metric
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual.newton import DualNewton
@@ -50,12 +50,10 @@ class Auto:
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
+        if energy.kinked and problem.concave:  # gradient steps stall at kinks: the dual solves it or nothing does
+            return Choice(dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier")
         if dual.unsupported(problem) is None:
             rank = None if v is None else _rank(problem, v)
-            if isinstance(energy, ConcaveSpen):
-                return Choice(
-                    dual, "the kinks of rectifiers are smooth from the dual, one unknown a hidden unit"
-                )
             if rank is None or rank <= _MOST_RANK:
                 return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
         if not problem.concave:

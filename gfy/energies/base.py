@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from gfy.backend import backend_of, leaves, namespace
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.numerics.arithmetic import dot, matvec, symmetric_matvec, transpose
 from gfy.protocols import Array, Input
+
+if TYPE_CHECKING:
+    from gfy.energies.kinks import Kinks
 
 
 class LowRank(NamedTuple):
@@ -75,6 +78,7 @@ class Energy:
     in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
     smooth: bool = True  # in p
+    kinked: bool = False  # in p, by rectifiers that `kinks` describes
     array_api: bool = True  # value and grad_p are written against the array namespace
 
     @property
@@ -132,8 +136,25 @@ class Energy:
         """The input of Phi(v, p) + <c, p>, where the energy has a linear term to put c in."""
         return v._replace(u=v.u + c) if "u" in getattr(self.Input, "_fields", ()) else None
 
+    def kinks(self, v: Input, p: Array | None = None) -> Kinks | None:
+        """The rectifiers of an energy that is `kinked`; None for the others.
+
+        A concave energy does not need p. One that is not concave gives, at p [..., k], the concave energy of the
+        rectifiers that bend it downwards, the others being replaced by their tangent at p.
+        """
+        return None
+
     def majorant(self, v: Input, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-        """(g, c) with Phi(v, q) <= <g, q> + c for every q in C, tight at p: the tangent, for a concave energy."""
+        """(g, c) with Phi(v, q) <= <g, q> + c for every q in C: the tangent at p, for a concave energy.
+
+        At kinks a tangent may be far above the maximum: where the energy is `kinked` the bound is that of the best
+        multipliers, the same for every p.
+        """
+        if self.kinked and self.concave:
+            from gfy.energies.saddle import saddle_of
+
+            st, found = saddle_of(self, v, regularizer, domain)
+            return st.scores(found.s), st.constant - dot(found.s, st.b)
         g = self.grad_p(v, p)
         return g, self.value(v, p) - dot(g, p)
 

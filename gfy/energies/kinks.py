@@ -1,118 +1,146 @@
-"""Rectifier priors seen from the dual: choose the slopes of the hidden units.
+"""Concave energies with kinks: rectifier networks that are convex in p, seen as a maximum over multipliers.
 
-w relu(z) = max_{0 <= s <= w} s z, so for a concave SPEN
+    Phi(v, p) = constant + <slope, p> - <weights, z_L>,   z_l = relu(a_l),   a_l = M_l p + b_l + Wz_l z_{l-1},
 
-    max_{p in C} Phi(v, p) - Omega(p)  =  min_{0 <= s <= w}  D(s) = Omega*(u - W^T s) - <s, b> - b2,
+with weights >= 0 and Wz >= 0. For every t in [0, 1], one number per rectifier, replacing relu(a) by t a gives an upper
+bound of Phi, and the best t gives Phi itself. With s = t * (what the layer above asks for), the bound is linear in s:
 
-and D(s) is an upper bound for every s. D is convex and smooth where Omega is strongly convex; its gradient is
--(W p_Omega(u - W^T s) + b) and its Hessian W J W^T. A projected Newton method with a line search minimises it.
+    max_{p in C} Phi - Omega  =  min_{s in S}  Omega*(slope - sum_l M_l^T s_l) - sum_l <s_l, b_l> + constant,
+    S = {0 <= s_L <= weights, 0 <= s_l <= Wz_{l+1}^T s_{l+1}}.
+
+An energy that returns `Kinks` from `Energy.kinks` is solved, certified and differentiated by these multipliers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from gfy.backend import backend_of
-from gfy.numerics.arithmetic import clip, dot, matvec, solve, transpose
+from gfy.numerics.arithmetic import dot, matvec, relu, transpose
 from gfy.protocols import Array
 
-if TYPE_CHECKING:
-    from gfy.energies.network import ConcaveSpen
 
-_HALVINGS = 40
+class Layer(NamedTuple):
+    """One layer of rectifiers: M [..., h, k], b [..., h], and Wz [..., h, h of the layer below] >= 0, None in the first."""
 
-
-class Slopes(NamedTuple):
-    """Where the dual method stands: slopes s [..., h], the p they induce, D(s) and the projected gradient's size."""
-
-    s: Array
-    p: Array  # [..., k]
-    bound: Array  # [...]
-    error: Array  # [...]
-    steps: Array  # [...]
-    count: Array  # [] steps so far
+    M: Array
+    b: Array
+    Wz: Array | None = None
 
 
-def slopes_at(energy: ConcaveSpen, v: Any, p: Array) -> Array:
-    """The slopes of the tangent at p, [..., h]; half-way on a kink."""
-    z = energy.hidden(v, p)
-    xp = backend_of(z).xp
-    on = xp.where(z > 0, xp.ones_like(z), xp.where(z < 0, xp.zeros_like(z), xp.zeros_like(z) + 0.5))
-    return energy.weights(v) * on
+class Kinks(NamedTuple):
+    """The layers of a concave rectifier energy, from the first to the last; leading axes are batch and may be shared.
+
+    slope [..., k] and constant [...] are the linear part, weights [..., h] >= 0 those of the last layer. A maximum of
+    affine functions is a chain: max(a_1, .., a_n) = a_n + z_n with z_j = relu(a_{j-1} - a_j + z_{j-1}).
+    """
+
+    slope: Array
+    constant: Array
+    layers: tuple[Layer, ...]
+    weights: Array
+
+    def unfolded(self, p: Array, t: Array) -> Array:
+        """The upper bound of Phi with relu(a) replaced by t a, [...]; t [..., n] holds the layers one after another."""
+        start, below = 0, None
+        for layer in self.layers:
+            a = matvec(layer.M, p) + layer.b
+            if layer.Wz is not None:
+                a = a + matvec(layer.Wz, below)
+            stop = start + layer.b.shape[-1]
+            below, start = t[..., start:stop] * a, stop
+        return self.constant + dot(self.slope, p) - dot(self.weights, below)
 
 
-def start(energy: ConcaveSpen, v: Any, s: Array, regularizer: Any, domain: Any) -> Slopes:
-    """The dual method's state at slopes s."""
-    p, bound = _respond(energy, v, s, regularizer, domain)
-    error = _error(energy, v, s, p)
-    zero = 0 * error
-    return Slopes(s, p, bound, error, zero, zero.sum())
+class Stacked(NamedTuple):
+    """The same with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
+
+    slope: Array
+    constant: Array
+    M: Array  # [..., n, k]
+    b: Array  # [..., n]
+    top: Array  # [..., n]: the weights in the last layer, 0 in the others
+    N: Array | None  # [..., n, n], strictly block lower triangular; None where there is one layer
+    sizes: tuple[int, ...]
+
+    def rounds(self) -> range:
+        """One pass through all layers takes this many applications of N."""
+        return range(len(self.sizes) - 1)
+
+    def inner(self, p: Array) -> Array:
+        """The pre-activations a [..., n] at p."""
+        base = matvec(self.M, p) + self.b
+        a = base
+        for _ in self.rounds():
+            a = base + matvec(self.N, relu(a))
+        return a
+
+    def asked(self, s: Array) -> Array:
+        """c(s) [..., n]: the largest value each multiplier may take, given those of the layer above."""
+        return self.top + 0 * s if self.N is None else self.top + matvec(transpose(self.N), s)
+
+    def spread(self, on: Array, value: Array) -> Array:
+        """s [..., n] with s = on * c(s) + value, from the last layer to the first."""
+        s = on * self.top + value
+        for _ in self.rounds():
+            s = on * self.asked(s) + value
+        return s
+
+    def feasible(self, on: Array, value: Array) -> Array:
+        """As `spread`, each s moved into [0, c(s)]."""
+        s = 0 * value
+        for _ in range(len(self.sizes)):
+            c = self.asked(s)
+            s = _between(on * c + value, c)
+        return s
+
+    def linear(self, on: Array) -> Array:
+        """Q [..., n, k]: the derivative of the pre-activations in p where the rectifiers `on` pass and no other does."""
+        Q = self.M + 0 * on[..., None]
+        for _ in self.rounds():
+            Q = self.M + self.N @ (on[..., None] * Q)
+        return Q
+
+    def scores(self, s: Array) -> Array:
+        """theta(s) = slope - M^T s, [..., k]."""
+        return self.slope - matvec(transpose(self.M), s)
+
+    def ratio(self, s: Array) -> Array:
+        """t = s / c(s) in [0, 1], 0 where c(s) = 0."""
+        c = self.asked(s)
+        xp = backend_of(s).xp
+        live = c > 0
+        t = s / xp.where(live, c, xp.ones_like(c))
+        return xp.where(live, _between(t, xp.ones_like(t)), 0 * t)
 
 
-def step(energy: ConcaveSpen, v: Any, state: Slopes, regularizer: Any, domain: Any) -> Slopes:
-    """One projected Newton step on D with backtracking; examples that cannot be improved stay where they are."""
-    backend = backend_of(v)
+def stacked(kinks: Kinks, shape: tuple[int, ...]) -> Stacked:
+    """The layers in one axis, for a batch of the given shape."""
+    backend = backend_of(kinks.slope, kinks.weights)
     xp = backend.xp
-    top = energy.weights(v) + 0 * state.s
-    gradient = -energy.hidden(v, state.p)
-    free = ~((state.s <= 0) & (gradient > 0)) & ~((state.s >= top) & (gradient < 0))
-    mask = xp.astype(free, state.s.dtype)
-    theta = v.u - matvec(transpose(v.W1), state.s)
-    curved = regularizer.jacobian_product(theta[..., None, :], domain, v.W1 + 0 * theta[..., None, :])
-    hessian = curved @ transpose(v.W1)
-    h = state.s.shape[-1]
-    eye = backend.asarray([[float(i == j) for j in range(h)] for i in range(h)], like=state.s)
-    size = (hessian * eye).sum(-1).sum(-1) / h
-    ridge = 1e-10 * size + backend.eps(state.s)
-    system = (
-        mask[..., :, None] * hessian * mask[..., None, :] + eye * (1 - mask + ridge[..., None])[..., None, :]
-    )
-    direction = -solve(system, mask * gradient)
+    sizes = tuple(int(layer.b.shape[-1]) for layer in kinks.layers)
+    slope = xp.broadcast_to(kinks.slope, (*shape, kinks.slope.shape[-1]))
+    if len(sizes) == 1:
+        (layer,) = kinks.layers
+        return Stacked(slope, kinks.constant, layer.M, layer.b, kinks.weights, None, sizes)
 
-    def attempt(scale: Array) -> tuple[Array, ...]:
-        s = clip(state.s + scale[..., None] * direction, 0.0 * top, top)
-        p, bound = _respond(energy, v, s, regularizer, domain)
-        promised = state.bound + 1e-4 * dot(gradient, s - state.s)
-        return scale, s, p, bound, bound > promised + 4 * backend.eps(bound) * (1 + xp.abs(bound))
+    def joined(parts: list[Array], axis: int, event: int) -> Array:
+        lead = shape if any(part.ndim > event for part in parts) else ()
+        wide = [xp.broadcast_to(part, (*lead, *part.shape[part.ndim - event :])) for part in parts]
+        return xp.concat(wide, axis=axis)
 
-    def shorten(trial: tuple[Array, ...]) -> tuple[Array, ...]:
-        return (*attempt(xp.where(trial[4], trial[0] / 2, trial[0])), trial[5] + 1)
-
-    one = xp.ones_like(state.error)
-    scale, s, p, bound, bad, _ = backend.while_loop(
-        lambda trial: xp.any(trial[4]) & (trial[5] < _HALVINGS), shorten, (*attempt(one), 0 * one.sum())
-    )
-    s, p = xp.where(bad[..., None], state.s, s), xp.where(bad[..., None], state.p, p)
-    bound = xp.where(bad, state.bound, bound)
-    error = _error(energy, v, s, p)
-    return Slopes(s, p, bound, error, state.steps + 1, state.count + 1)
+    M = joined([layer.M for layer in kinks.layers], -2, 2)
+    b = joined([layer.b for layer in kinks.layers], -1, 1)
+    top = joined([*(backend.zeros((size,), kinks.weights) for size in sizes[:-1]), kinks.weights], -1, 1)
+    rows = [backend.zeros((sizes[0], sum(sizes)), M)]
+    for index in range(1, len(sizes)):
+        before, after = sum(sizes[: index - 1]), sum(sizes[index:])
+        blank = [backend.zeros((sizes[index], width), M) for width in (before, after)]
+        rows.append(joined([blank[0], kinks.layers[index].Wz, blank[1]], -1, 2))
+    return Stacked(slope, kinks.constant, M, b, top, joined(rows, -2, 2), sizes)
 
 
-def best_slopes(
-    energy: ConcaveSpen, v: Any, p: Array, regularizer: Any, domain: Any, steps: int = 60
-) -> Array:
-    """Slopes s [..., h] whose bound D(s) is as small as `steps` Newton steps from the tangent at p make it."""
-    backend = backend_of(v, p)
-    xp = backend.xp
-    state = start(energy, v, slopes_at(energy, v, p), regularizer, domain)
-    tol = 64 * backend.eps(p)
-    final = backend.while_loop(
-        lambda s: xp.any(s.error > tol) & (s.count < steps),
-        lambda s: step(energy, v, s, regularizer, domain),
-        state,
-    )
-    return final.s
-
-
-def _respond(energy: ConcaveSpen, v: Any, s: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-    theta = v.u - matvec(transpose(v.W1), s)
-    p = regularizer.argmax(theta, domain)
-    return p, dot(theta, p) - regularizer.value(p) - dot(s, v.b1) - v.b2
-
-
-def _error(energy: ConcaveSpen, v: Any, s: Array, p: Array) -> Array:
-    """How far a unit gradient step would still move s, in the worst unit."""
-    xp = backend_of(p).xp
-    top = energy.weights(v) + 0 * s
-    moved = clip(s + energy.hidden(v, p), 0.0 * top, top) - s
-    return xp.max(xp.abs(moved), axis=-1)
+def _between(x: Array, high: Array) -> Array:
+    """x moved into [0, high]."""
+    xp = backend_of(x).xp
+    return xp.maximum(xp.minimum(x, high), 0 * high)

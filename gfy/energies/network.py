@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gfy.backend import namespace
 from gfy.energies.base import Energy, agree
+from gfy.energies.kinks import Kinks, Layer
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot, matvec, relu, sigmoid, softplus, transpose
 from gfy.protocols import Array
@@ -50,6 +51,10 @@ class Activation:
     def smooth(self) -> bool:
         return self.activation == "softplus"
 
+    @property
+    def kinked(self) -> bool:
+        return self.activation == "relu"
+
     def sigma(self, z: Array) -> Array:
         return relu(z) if self.activation == "relu" else softplus(z)
 
@@ -62,7 +67,14 @@ class Activation:
 
 @dataclass(frozen=True)
 class Spen(Activation, Energy):  # type: ignore[misc, override]
-    """Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2): a SPEN with a one-layer prior network, not concave in p."""
+    """Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2): a SPEN with a one-layer prior network, not concave in p.
+
+    With `relu` a local maximum may lie on kinks of the units whose W2 is positive; those of the others bend upwards,
+    and no local maximum lies on them. At a local maximum the derivative of the value in (W1, b1, W2) takes the
+    multipliers of the kinks it lies on (see `gfy.energies.kinks`), the other units being replaced by their tangents.
+    At a point that is not a local maximum there are no such multipliers, and the derivative means nothing: gradient
+    steps stall at kinks, so look at `converged`.
+    """
 
     activation: str = "relu"
     concave = False
@@ -88,6 +100,16 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
         bend = self.weights(v) * self.bend(self.hidden(v, p))
         return -matvec(transpose(v.W1), bend * matvec(v.W1, x))
 
+    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
+        if not self.kinked:
+            return None
+        weights = self.weights(v)
+        if self.concave:
+            return Kinks(v.u, -v.b2, (Layer(v.W1, v.b1),), weights)
+        upwards = (weights - relu(weights)) * self.slope(self.hidden(v, p))
+        slope = v.u - matvec(transpose(v.W1), upwards)
+        return Kinks(slope, -v.b2 - dot(upwards, v.b1), (Layer(v.W1, v.b1),), relu(weights))
+
     def smoothness(self, v: Any) -> Array | None:
         if self.activation == "relu":
             return None
@@ -106,10 +128,10 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
 class ConcaveSpen(Spen):
     """The input-concave SPEN: W2 passes through a softplus, so the prior is convex and Phi concave in p.
 
-    With `relu` Phi has kinks. A tangent there may be far from the best linear upper bound, so the certificate
-    chooses the slopes s in [0, w] of the hidden units: w relu(z) >= s z gives a bound for any of them. For the
-    same reason the envelope's gradient in (W1, b1, W2) takes relu's slope at units whose kink p* lies on, which is
-    one of several; in u it is exact. `softplus` has no such units.
+    With `relu` Phi has kinks, and p* often lies on some of them. The maximum is then a saddle point between p and
+    multipliers of the hidden units (see `gfy.energies.kinks`): `DualNewton` solves for both, the certificate takes the
+    bound of the best multipliers, and gradients are those at the saddle point, right wherever the multipliers are
+    unique. Until version 0.1 gradients in (W1, b1, W2) took relu's own slope, 0 or 1, at such kinks, and were wrong.
     """
 
     concave = True
@@ -118,20 +140,13 @@ class ConcaveSpen(Spen):
     def weights(self, v: Any) -> Array:
         return softplus(v.W2)
 
-    def majorant(self, v: Any, p: Array, regularizer: object, domain: object) -> tuple[Array, Array]:
-        if self.activation != "relu":
-            return super().majorant(v, p, regularizer, domain)
-        from gfy.energies.kinks import best_slopes
-
-        s = best_slopes(self, v, p, regularizer, domain)
-        return v.u - matvec(transpose(v.W1), s), -dot(s, v.b1) - v.b2
-
 
 @dataclass(frozen=True)
 class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
     """Phi(v, p) = -ICNN(v, p), a two-layer input-convex network: concave in p, not convex in v.
 
-    ICNN = <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)> - <u, p>.
+    ICNN = <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)> - <u, p>. With `relu` it has kinks, which
+    are solved, certified and differentiated by their multipliers, as those of `ConcaveSpen`.
     """
 
     activation: str = "softplus"
@@ -154,6 +169,12 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
         outer = softplus(v.wz) * self.slope(second)
         inner = matvec(transpose(softplus(v.Wz)), outer) * self.slope(first)
         return v.u - matvec(transpose(v.W0), inner) - matvec(transpose(v.Wp), outer)
+
+    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
+        if not self.kinked:
+            return None
+        layers = (Layer(v.W0, v.b0), Layer(v.Wp, v.b1, softplus(v.Wz)))
+        return Kinks(v.u, 0 * v.u.sum(-1), layers, softplus(v.wz))
 
     def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gfy.energies.base import Dense, Energy, LowRank
+from gfy.energies.kinks import Kinks
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 
@@ -42,6 +43,10 @@ class Shifted(Energy):
         return self.base.smooth
 
     @property
+    def kinked(self) -> bool:  # type: ignore[override]
+        return self.base.kinked
+
+    @property
     def in_v(self) -> str:  # type: ignore[override]
         return self.base.in_v
 
@@ -63,6 +68,10 @@ class Shifted(Energy):
 
     def curvature(self, v: Any) -> LowRank | Dense | None:
         return self.base.curvature(v.v)
+
+    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
+        found = self.base.kinks(v.v, p)
+        return None if found is None else found._replace(slope=found.slope + v.c)
 
     def hessian_product(self, v: Any, p: Array, x: Array) -> Array:
         return self.base.hessian_product(v.v, p, x)

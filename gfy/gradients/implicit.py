@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.gradients.base import Mode, solve_constant
+from gfy.gradients.kinks import attached, multipliers
+from gfy.gradients.kinks import unsupported as kinks_unsupported
 from gfy.gradients.linear import METHODS, System, solver_for
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
@@ -28,8 +30,9 @@ class Implicit(Mode):
     """dp*/dv by the implicit function theorem: linear_solve "auto", "dense", "cg", "gmres" or "neumann".
 
     `tol` is the relative tolerance of the iterative linear solves; by default it follows the forward one.
-    At a kink (a coordinate exactly at its bound) the coordinate counts as free: an element of the generalised
-    derivative, the same in both frameworks.
+    At a kink of Omega's map (a coordinate exactly at its bound) the coordinate counts as free: an element of the
+    generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further equations, with
+    their multipliers as unknowns, solved by elimination whatever `linear_solve` says (see `gfy.gradients.kinks`).
     """
 
     linear_solve: str = "auto"
@@ -52,7 +55,7 @@ class Implicit(Mode):
                 f"{problem.regularizer.name} is not strongly convex on {problem.domain.name}: p*(v) is not "
                 "differentiable everywhere, and its derivative is zero or undefined; use Envelope for the value"
             )
-        return reason or solver.unsupported(problem)
+        return reason or kinks_unsupported(problem) or solver.unsupported(problem)
 
     def solution(
         self,
@@ -71,10 +74,14 @@ class Implicit(Mode):
         reason = problem.regularizer.no_argmax(problem.domain)
         if reason is not None:
             raise UnsupportedError(f"Implicit: {reason}")
+        if problem.energy.kinked:
+            return attached(problem, v, p, multipliers(problem, *backend_of(v).stop_gradient((v, p))))[0]
         return backend_of(v).attach(p, v, problem.fixed_point, lambda v, p: self._system(problem, v, p, stop))
 
     def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
-        """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there."""
+        """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there; p itself at kinks."""
+        if problem.energy.kinked:
+            return self.attach(problem, v, p, stop)
         fixed = backend_of(v).stop_gradient(v)
         solve, _, _ = self._system(problem, fixed, p, stop)
         return self.attach(problem, v, p + solve(problem.fixed_point(fixed, p) - p), stop)

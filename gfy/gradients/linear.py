@@ -123,6 +123,40 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
     return lambda b: solve(system, b), lambda b: solve(transposed, b)
 
 
+def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> System:
+    """dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) one after the other; Q is 0 off the kinks.
+
+    By elimination of dp: the small matrix Q J Q^T, with a 1 on the diagonal where there is no kink.
+    """
+    backend = backend_of(theta)
+    k, n = theta.shape[-1], kink.shape[-1]
+    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, Q + 0 * theta[..., None, :])
+    eye = backend.asarray(np.eye(n), like=theta)
+    gram = Q @ transpose(moved)
+    # more kinks than directions in which p can move leave their multipliers undetermined: the shortest change is taken
+    size = backend.xp.max((gram * eye).sum(-1), axis=-1)[..., None]
+    small = gram + eye * (1 - kink + 64 * backend.eps(theta) * kink * size)[..., None, :]
+
+    def join(p: Array, s: Array) -> Array:
+        return backend.xp.concat([p, s], axis=-1)
+
+    def forward(b: Array) -> Array:
+        f, g = b[..., :k], b[..., k:]
+        ds = solve(small, g + matvec(Q, f))
+        return join(f - matvec(transpose(moved), ds), ds)
+
+    def backward(b: Array) -> Array:
+        f, g = b[..., :k], b[..., k:]
+        ds = solve(small, g - matvec(moved, f))
+        return join(f + matvec(transpose(Q), ds), ds)
+
+    def product(x: Array) -> Array:
+        p, s = x[..., :k], x[..., k:]
+        return join(p + matvec(transpose(moved), s), (1 - kink) * s - matvec(Q, p))
+
+    return forward, backward, product
+
+
 def _neumann(product: Operator, tol: float) -> Operator:
     """Neumann's series of the damped system: x + w (b - M x) until it rests, M = I - J H.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gfy.backend import backend_of
-from gfy.energies import ConcaveSpen, LowRank, Pairwise
+from gfy.energies import LowRank, Pairwise
 from gfy.energies.shifted import Shifted
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
@@ -26,8 +26,9 @@ class DualNewton:
 
     m = 1 on boxes: one monotone scalar equation an example, Newton's step kept inside a bracket (a bare Newton
     step can cycle between two breakpoints for ever). Otherwise a semismooth Newton method with an m x m system
-    and a line search; the simplex has one more multiplier. A concave SPEN with rectifiers has the same shape with
-    the slopes of its hidden units as unknowns. On a processor, quadratic regularizers on boxes with 2 <= m <= 32
+    and a line search; the simplex has one more multiplier. A concave energy with kinks (`ConcaveSpen` and
+    `InputConvexNetwork` with relu, any energy that has `kinks`) is solved for the multipliers of its rectifiers by an
+    interior-point method with a Newton finish, for every regularizer with an argmax map and for Omega = 0. On a processor, quadratic regularizers on boxes with 2 <= m <= 32
     run compiled where numba is installed (the extra `native`): the same method, some times faster.
     u [..., k], A [..., k, m] -> p [..., k].
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
@@ -45,11 +46,12 @@ class DualNewton:
         )
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = _base(problem)
-        if not (isinstance(energy, Pairwise) or _kinked(problem)):
+        if _kinked(problem):
+            return kinks.unsupported(problem)
+        if not isinstance(_base(problem), Pairwise):
             return (
-                f"{problem.energy.name} has no low-rank dual: DualNewton serves Pairwise (U = -A A^T) and "
-                "ConcaveSpen with relu; use ProjectedNewton or ProjectedGradient"
+                f"{problem.energy.name} has no low-rank dual: DualNewton serves Pairwise (U = -A A^T) and concave "
+                "energies of rectifiers; use ProjectedNewton or ProjectedGradient"
             )
         if not isinstance(problem.regularizer, Separable):
             return f"the dual of {problem.regularizer.name} is not differentiable: use ProjectedGradient or FrankWolfe"
@@ -60,7 +62,7 @@ class DualNewton:
     ) -> Solution:
         check(self, problem)
         if _kinked(problem):
-            return run(self, problem, v, p0, stop)
+            return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
         curvature = problem.energy.curvature(v)
         assert isinstance(curvature, LowRank)
         if not _scalar(problem, curvature):
@@ -92,8 +94,7 @@ def _base(problem: InnerProblem) -> Any:
 
 
 def _kinked(problem: InnerProblem) -> bool:
-    energy = problem.energy
-    return isinstance(energy, ConcaveSpen) and energy.activation == "relu"
+    return problem.energy.kinked and problem.concave
 
 
 def _finish(

@@ -1,0 +1,134 @@
+"""Derivatives at kinks: the maximum is a saddle point, and its multipliers say which slope each rectifier has.
+
+With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), t in a set
+that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*, t*): the
+envelope theorem at the saddle point. p* moves with v so that the kinks it lies on stay kinks: they are equations of
+the implicit function theorem, with their multipliers as further unknowns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gfy.backend import backend_of, get_backend
+from gfy.energies import saddle
+from gfy.energies.kinks import Stacked, stacked
+from gfy.errors import UnsupportedError
+from gfy.gradients.linear import System, kink_system
+from gfy.numerics.arithmetic import matvec
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input
+
+
+def unsupported(problem: InnerProblem) -> str | None:
+    """Why the multipliers of the energy's kinks cannot be found, in a sentence; None where they can or none are needed."""
+    return saddle.unsupported(problem.regularizer, problem.domain) if problem.energy.kinked else None
+
+
+def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: bool = False) -> Array:
+    """value [...], computed at the solution p, with the derivative in v that the maximum has there.
+
+    Nothing changes for energies without kinks. The multipliers are found where a derivative is asked for; `moving`
+    lets them carry their own derivative in v, which second derivatives need.
+    """
+    if not problem.energy.kinked:
+        return value
+    reason = unsupported(problem)
+    if reason is not None:
+        raise UnsupportedError(f"the derivative of the maximum on {problem.name}: {reason}")
+    energy = problem.energy
+    backend = backend_of(v)
+
+    def change(both: tuple[Input, Array], _: Array) -> Array:
+        """What replacing relu(a) by t a changes: nothing at p, but its derivatives."""
+        v, p = both
+        fixed = backend.stop_gradient((v, p))
+        s = multipliers(problem, *fixed)
+        t = _stacked(problem, *fixed).ratio(s)
+        if moving:
+            _, s = attached(problem, v, fixed[1], s)
+            t = _stacked(problem, v, fixed[1]).ratio(s)
+        found = energy.kinks(v, fixed[1])
+        assert found is not None
+        return found.unfolded(p, t) - energy.value(v, p)
+
+    same = lambda x: x  # noqa: E731
+    return value + backend.attach(0 * backend.stop_gradient(value), (v, p), change, lambda *_: (same, same, same))
+
+
+def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:
+    """s [..., n] of the saddle point, a constant; p [..., k] is where an energy that is not concave is looked at."""
+    at = None if problem.energy.concave else p
+    try:
+        staged = _staged(problem, backend_of(v).name)
+    except TypeError:  # a part that cannot be hashed cannot be remembered either
+        return _solve(problem, v, at)
+    return staged(v, at)
+
+
+@lru_cache(maxsize=256)
+def _staged(problem: InnerProblem, backend: str) -> Callable[[Input, Array | None], Array]:
+    """The dual solve as one staged function: a loop met outside jit would be compiled anew at every call."""
+    return get_backend(backend).jit(lambda v, p: _solve(problem, v, p))
+
+
+def _solve(problem: InnerProblem, v: Input, p: Array | None) -> Array:
+    _, found = saddle.saddle_of(problem.energy, v, problem.regularizer, problem.domain, p)
+    return backend_of(v).stop_gradient(found.s)
+
+
+def attached(problem: InnerProblem, v: Input, p: Array, s: Array) -> tuple[Array, Array]:
+    """p [..., k] and the multipliers s [..., n], given as constants, with their derivatives in v attached."""
+    backend = backend_of(v)
+    k = p.shape[-1]
+
+    def image(v: Input, x: Array) -> Array:
+        """The saddle point's equations, x = image(v, x): p = p_Omega(theta), and a = 0 at the kinks."""
+        states = _states(problem, v, x, k)
+        st = _stacked(problem, v, backend.stop_gradient(x)[..., :k])
+        theta = st.scores(st.spread(states.on, states.kink * x[..., k:]))
+        base = matvec(st.M, x[..., :k]) + st.b
+        a = base
+        for _ in st.rounds():
+            a = base + matvec(st.N, states.on * a)
+        held = backend.stop_gradient(x[..., k:])
+        rest = states.kink * (x[..., k:] + a) + (1 - states.kink) * held
+        return backend.xp.concat([problem.regularizer.argmax(theta, problem.domain), rest], axis=-1)
+
+    def system(v: Input, x: Array) -> System:
+        states = _states(problem, v, x, k)
+        st = _stacked(problem, v, backend.stop_gradient(x)[..., :k])
+        theta = st.scores(st.spread(states.on, states.kink * x[..., k:]))
+        return kink_system(problem, theta, states.kink[..., None] * st.linear(states.on), states.kink)
+
+    x = backend.attach(backend.xp.concat([p, s + 0 * p[..., :1]], axis=-1), v, image, system)
+    states = _states(problem, v, x, k)
+    st = _stacked(problem, v, backend.stop_gradient(p))
+    return x[..., :k], st.spread(states.on, states.kink * x[..., k:])
+
+
+class _States(NamedTuple):
+    """Which rectifiers pass, and which are kinks that p lies on: 1.0 or 0.0, [..., n]."""
+
+    on: Array
+    kink: Array
+
+
+def _states(problem: InnerProblem, v: Input, x: Array, k: int) -> _States:
+    """A rectifier is a kink where its pre-activation is nearer to zero than its multiplier is to its bounds."""
+    backend = backend_of(v, x)
+    xp = backend.xp
+    v, x = backend.stop_gradient((v, x))
+    p, s = x[..., :k], x[..., k:]
+    st = _stacked(problem, v, p)
+    a, t = st.inner(p), st.ratio(s)
+    size = matvec(xp.abs(st.M), xp.abs(p)) + xp.abs(st.b) + backend.eps(s)
+    kink = (st.asked(s) > 0) & (xp.abs(a) <= size * xp.minimum(t, 1 - t))
+    return _States(xp.astype((a > 0) & ~kink, s.dtype), xp.astype(kink, s.dtype))
+
+
+def _stacked(problem: InnerProblem, v: Input, p: Array) -> Stacked:
+    found: Any = problem.energy.kinks(v, p)
+    return stacked(found, tuple(p.shape[:-1]))

@@ -1,0 +1,110 @@
+"""Polyhedral sets described from inside, for interior-point methods: p = x E with G x + g >= 0 and A x = a.
+
+Boxes and simplices have x = p; the points of a hull are weighted, x are the weights. The rows of G are plus or minus
+unit vectors, so that the barrier of the inequalities has a diagonal Hessian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.numerics.arithmetic import transpose
+from gfy.protocols import Array
+from gfy.sets.base import BandSet, ConvexSet
+from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.hull import ConvexHull
+
+
+class Polyhedron(NamedTuple):
+    """E [n, k] (None: x = p), G [m, n], g [m], A [q, n], a [q] and a start x [n], all in the arrays of a framework."""
+
+    E: Array | None
+    G: Array
+    g: Array
+    A: Array
+    a: Array
+    start: Array
+
+    def point(self, x: Array) -> Array:
+        """p [..., k]."""
+        return x if self.E is None else x @ self.E
+
+    def pull(self, theta: Array) -> Array:
+        """E theta, [..., k] -> [..., n]."""
+        return theta if self.E is None else theta @ transpose(self.E)
+
+    def slack(self, x: Array) -> Array:
+        return x @ transpose(self.G) + self.g
+
+    def system(self, curvature: Array, barrier: Array) -> Callable[[Array, Array | float], tuple[Array, Array]]:
+        """(rhs [..., r, n], e [..., r, q]) -> dx, dtau with (E D E^T + G^T B G) dx + A^T dtau = rhs, A dx = e.
+
+        D is the diagonal `curvature` [..., k] of Omega, B the diagonal `barrier` [..., m].
+        """
+        xp = backend_of(curvature).xp
+        diagonal = barrier @ xp.abs(self.G)  # [..., n]
+        if self.E is None:
+            diagonal = diagonal + curvature
+
+            def whole(rhs: Array) -> Array:
+                return rhs / diagonal[..., None, :]
+        else:
+            eye = backend_of(curvature).asarray(np.eye(self.G.shape[-1]), like=curvature)
+            matrix = (self.E * curvature[..., None, :]) @ transpose(self.E) + diagonal[..., None, :] * eye
+
+            def whole(rhs: Array) -> Array:
+                return transpose(xp.linalg.solve(matrix, transpose(rhs)))
+
+        if not self.A.shape[0]:
+            return lambda rhs, e: (whole(rhs), rhs[..., :0])
+        moved = whole(self.A + 0 * diagonal[..., None, :])  # [..., q, n]
+        small = moved @ transpose(self.A)
+
+        def balanced(rhs: Array, e: Array | float) -> tuple[Array, Array]:
+            free = whole(rhs)
+            wanted = free @ transpose(self.A) - e
+            tau = transpose(xp.linalg.solve(small, transpose(wanted))) if self.A.shape[0] > 1 else wanted / small
+            return free - tau @ moved, tau
+
+        return balanced
+
+
+def described(domain: ConvexSet) -> bool:
+    """Whether `polyhedron` knows the set, unless it has no inequality at all."""
+    return isinstance(domain, BandSet | Birkhoff | ConvexHull)
+
+
+def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
+    """The set from inside, for points like `like` [..., k]; None where no such description is known."""
+    k = int(like.shape[-1])
+    E, A, a = None, np.zeros((0, k)), np.zeros(0)
+    if isinstance(domain, BandSet):
+        low, high = (np.broadcast_to(np.asarray(bound, float), (k,)) for bound in domain.bounds(np.zeros(k)))
+        if domain.total is not None:
+            A, a = np.ones((1, k)), np.asarray([domain.total])
+            if low.min() >= 0 and domain.total <= high.min():
+                high = np.full(k, np.inf)  # implied by the sum
+        G = np.concatenate([np.eye(k)[np.isfinite(low)], -np.eye(k)[np.isfinite(high)]])
+        if not len(G):
+            return None  # no inequality: the argmax map is linear
+        g = np.concatenate([-low[np.isfinite(low)], high[np.isfinite(high)]])
+        start = np.asarray(domain.center(np.zeros(k)))
+    elif isinstance(domain, Birkhoff):
+        n = domain.side(k)
+        eye, ones = np.eye(n), np.ones((1, n))
+        A = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])[:-1]  # the last sum follows from the others
+        a, G, g, start = np.ones(2 * n - 1), np.eye(k), np.zeros(k), np.full(k, 1 / n)
+    elif isinstance(domain, ConvexHull):
+        E = domain.points
+        n = len(E)
+        A, a, G, g, start = np.ones((1, n)), np.ones(1), np.eye(n), np.zeros(n), np.full(n, 1 / n)
+    else:
+        return None
+    # a set without an inside is widened a little: this description shows the way, the map p_Omega gives the point
+    g = np.maximum(g, 1e-6 * (1 + np.abs(start).max()) - G @ start)
+    arrays = (None if x is None else backend_of(like).asarray(x, like=like) for x in (E, G, g, A, a, start))
+    return Polyhedron(*arrays)
