@@ -1,4 +1,4 @@
-"""Loops of frameworks that compute at once: plain Python."""
+"""Control flow of frameworks that compute at once: plain Python."""
 
 from __future__ import annotations
 
@@ -16,3 +16,6 @@ class EagerLoops:
         for _ in range(length):
             state = body(state)
         return state
+
+    def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:
+        return host(*trees)

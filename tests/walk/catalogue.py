@@ -66,11 +66,11 @@ class EnergyEntry:
         return dict(tree._asdict()) if self.unpack is None else self.unpack(tree)
 
 
-MIXING = coarse(np.random.default_rng(11).normal(size=(WIDTH, K)))
-POSITIVE = coarse(np.random.default_rng(12).uniform(0.1, 1.0, size=(WIDTH, K)))
-WIDE = {k: coarse(np.random.default_rng(13).normal(size=(WIDTH, k))) for k in (1, K, SIDE**2)}
+
+
+WIDE = {k: coarse(0.4 * np.random.default_rng(13).normal(size=(WIDTH, k))) for k in (1, K, SIDE**2)}
 WIDE_POSITIVE = {
-    k: coarse(np.random.default_rng(14).uniform(0.1, 1.0, size=(WIDTH, k))) for k in (1, K, SIDE**2)
+    k: coarse(np.random.default_rng(14).uniform(0.05, 0.5, size=(WIDTH, k))) for k in (1, K, SIDE**2)
 }
 
 

@@ -29,7 +29,7 @@ ACCURACY = {
 }
 TOLERANCE = 1e-9
 # Solvers whose tolerance is on the gap in value: p is off by the root of it.
-GAPS = {"FrankWolfe": 1e-11, "MirrorAscent": 1e-11}
+GAPS = {"CvxpyReference": TOLERANCE, "FrankWolfe": 1e-11, "MirrorAscent": 1e-11}
 STEPS = {"FrankWolfe": 300, "MirrorAscent": 1000}
 
 
