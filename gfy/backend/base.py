@@ -142,6 +142,13 @@ class Backend(Protocol):
     def on_host(self, *arrays: Array) -> bool:
         """Whether the arrays lie whole in the host's memory: on no accelerator, and not over several devices."""
 
+    def by_platform(self, host: Callable[..., Tree], other: Callable[..., Tree], *trees: Tree) -> Tree:
+        """host(*trees) where the computation runs on the processor, other(*trees) elsewhere; both return one shape.
+
+        A staged function may be lowered for another platform than that of the machine it is staged on: the choice is
+        made when it is lowered. Ask `on_host` first, which knows of several devices.
+        """
+
     def callback(self, fn: Callable[..., Any], like: Tree, *trees: Tree, batched: bool = False) -> Tree:
         """fn(*trees as NumPy) run on the host, its result shaped and typed as `like`, an array or several.
 

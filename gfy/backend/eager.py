@@ -1,4 +1,4 @@
-"""Loops of frameworks that compute at once: plain Python."""
+"""Control flow of frameworks that compute at once: plain Python."""
 
 from __future__ import annotations
 
@@ -19,3 +19,6 @@ class EagerLoops:
 
     def cond(self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any) -> Any:
         return then(given) if bool(which) else otherwise(given)
+
+    def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:
+        return host(*trees)

@@ -128,6 +128,9 @@ class JaxBackend:
         # where a staged function will run is not known yet: with one device there is no doubt
         return jax.default_backend() == "cpu" and jax.device_count() == 1
 
+    def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:
+        return jax.lax.platform_dependent(*trees, cpu=host, default=other)
+
     def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
         shapes = tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like)
 

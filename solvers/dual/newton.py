@@ -66,9 +66,15 @@ class DualNewton:
         curvature = problem.energy.curvature(v)
         assert isinstance(curvature, LowRank)
         if not _scalar(problem, curvature):
-            if low_rank.serves(problem, v):
-                return low_rank.solve(problem, v, p0, stop)
-            return run(self, problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop))
+            def plain(v: Input, p0: Array | None) -> Solution:
+                return run(
+                    self, problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop)
+                )
+
+            if not low_rank.serves(problem, v):
+                return plain(v, p0)
+            compiled = lambda v, p0: low_rank.solve(problem, v, p0, stop)  # noqa: E731
+            return backend_of(v).by_platform(compiled, plain, v, p0)
         # p need not be carried through the loop: t and its bracket say everything
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))

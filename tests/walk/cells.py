@@ -1,0 +1,109 @@
+"""Which cells are walked: all of them are asked whether they are accepted, and a covering selection is computed.
+
+For every energy the quick part holds every value of each other factor, the whole every pair of values. Cheap cells are
+preferred where any would do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from functools import cache
+
+import gfy
+from gfy.errors import GfyError
+
+from . import catalogue
+from .expected import by_name
+from .judge import Cell
+
+GAMMA_ONE = 7  # the first regularizers of the catalogue have gamma = 1
+COSTLY = {"MultiStart": 3, "MirrorAscent": 2, "FrankWolfe": 2, "CvxpyReference": 1, "JaxoptBoxOSQP": 2}
+SEED = 20220519
+
+
+@cache
+def refusals(energy: str, domain: str, omega: str, framework: str = "torch") -> dict[tuple[str, str], str | None]:
+    """The sentence (None: accepted) for every solver and mode on a problem."""
+    entry, place, regularizer = by_name(energy, domain, omega)
+    k = entry.size(place)
+    pairs = list(itertools.product(installed(), catalogue.MODES))
+    try:
+        problem = gfy.InnerProblem(entry.make(framework, k), regularizer.make(), place.make(k))
+    except GfyError as error:
+        return dict.fromkeys(pairs, str(error))
+    found: dict[tuple[str, str], str | None] = {}
+    for name in installed():
+        solver = catalogue.SOLVERS[name]()
+        reason = solver.unsupported(problem)
+        for mode, how in catalogue.MODES.items():
+            found[name, mode] = reason or how.unsupported(problem, solver)
+    return found
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    return tuple(name for name in catalogue.SOLVERS if catalogue.installed(name))
+
+
+def layouts(energy: str) -> list[str]:
+    """The layouts of the leaves; with one leaf there is nothing to share."""
+    entry = next(e for e in catalogue.ENERGIES if e.name == energy)
+    return list(catalogue.LAYOUTS) if len(entry.leaves) > 1 else ["one", "batch", "two axes"]
+
+
+def accepted(energy: str, omegas: int | None = None) -> Iterator[tuple[str, str, str, str, str]]:
+    """(energy, set, regularizer, solver, mode) that nothing refuses."""
+    for domain in catalogue.SETS:
+        for omega in catalogue.REGULARIZERS[:omegas]:
+            for (solver, mode), reason in refusals(energy, domain.name, omega.name).items():
+                if reason is None and (mode in catalogue.MAIN_MODES or solver == "Auto"):
+                    yield energy, domain.name, omega.name, solver, mode
+
+
+def cost(cell: Cell) -> int:
+    """A rough order of what a cell takes, in steps of several times."""
+    steps = COSTLY.get(cell.solver, 0)
+    steps += 3 if cell.solver == "MultiStart" and cell.domain.endswith("Hull") else 0
+    steps += 2 if cell.mode == "unrolled" else 0
+    return steps + (3 if cell.framework == "jax" else 0)
+
+
+def candidates(energy: str, omegas: int | None) -> list[Cell]:
+    """One cell per accepted combination, framework, dtype and layout drawn."""
+    rng = random.Random(f"{SEED} {energy}")
+    found = []
+    for five in accepted(energy, omegas):
+        for framework in catalogue.FRAMEWORKS:
+            dtype = rng.choices(catalogue.DTYPES, (4, 3, 1, 1))[0]
+            found.append(Cell(*five, framework, dtype, rng.choice(layouts(energy))))
+    rng.shuffle(found)
+    return found
+
+
+def cover(cells: list[Cell], strength: int) -> list[Cell]:
+    """Cells that together hold every value (strength 1) or pair of values (2) of the factors that the given ones hold.
+
+    The cell that adds most for its cost is taken first.
+    """
+    left = [(cell, 1 + cost(cell), set(itertools.combinations(enumerate(cell), strength))) for cell in cells]
+    found = []
+    while left:
+        cell, _, groups = max(left, key=lambda row: len(row[2]) / row[1])
+        found.append(cell)
+        left = [(c, price, rest) for c, price, held in left if (rest := held - groups)]
+    return found
+
+
+@cache
+def quick(energy: str) -> tuple[Cell, ...]:
+    """The energy with every set, regularizer, solver, mode, framework, dtype and layout; the costliest left out."""
+    cheap = [cell for cell in candidates(energy, GAMMA_ONE) if cost(cell) <= 4]
+    return tuple(cover(cheap, 1))
+
+
+@cache
+def whole(energy: str) -> tuple[Cell, ...]:
+    """The energy with every pair of the other factors' values."""
+    return tuple(cover(candidates(energy, None), 2))

@@ -1,0 +1,52 @@
+"""Every energy x set x regularizer x solver x gradient mode x framework x dtype is right or refused with a sentence.
+
+Right means: p* is that of CVXPY polished by Newton's method, and the derivatives of loss, conjugate and argmax at every
+leaf are those of central differences of such solutions (see `reference.py`, which uses nothing of the library). A solver
+that does not reach p* and says so is told apart; the default solver must not be one of them in single or double
+precision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from walk import catalogue, cells, table
+from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, judge, refused
+
+ENERGIES = [entry.name for entry in catalogue.ENERGIES]
+
+
+def third(cell: Cell, outcome: Outcome) -> bool:
+    """Whether an outcome is neither right nor an honest refusal."""
+    unsolved = outcome.kind == TOLD and cell.solver == "Auto" and cell.dtype in ("float64", "float32")
+    return outcome.kind in (WRONG, UNKNOWN) or unsolved
+
+
+def walk(chosen: tuple[Cell, ...]) -> list[tuple[Cell, Outcome]]:
+    found = [(cell, judge(cell)) for cell in chosen]
+    wrong = [f"{o.kind}: {cell.name}\n    {o.detail}" for cell, o in found if third(cell, o)]
+    assert not wrong, f"{len(wrong)} of {len(found)} cells:\n" + "\n".join(wrong)
+    return found
+
+
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_every_value_of_every_factor_is_right_or_refused(energy: str) -> None:
+    kinds = Counter(outcome.kind for _, outcome in walk(cells.quick(energy)))
+    assert kinds[RIGHT] >= 3
+
+
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_every_refusal_is_a_sentence(energy: str) -> None:
+    for domain in catalogue.SETS:
+        for omega in catalogue.REGULARIZERS:
+            for reason in cells.refusals(energy, domain.name, omega.name).values():
+                assert reason is None or refused(reason).kind != WRONG, reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_every_pair_of_factors_is_right_or_refused(energy: str) -> None:
+    found = walk(cells.whole(energy))
+    stored = table.stored_rows().get(energy)
+    assert stored == table.row(energy, found), "docs/walk.md is not of this code: python -m tests.walk.table"
