@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,36 +81,39 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     base, u, matrix = _parts(problem, v)
-    xp, k = backend.xp, u.shape[-1]
-    batch = tuple(np.broadcast_shapes(u.shape[:-1], matrix.shape[:-2], () if p0 is None else p0.shape[:-1]))
-    count, event = math.prod(batch), tuple(matrix.shape[-2:])
-    shared = math.prod(matrix.shape[:-2]) == 1
-    flat = xp.reshape(_spread(xp, u, (*batch, k)), (count, k))
-    square = xp.reshape(matrix if shared else _spread(xp, matrix, (*batch, *event)), (1 if shared else count, *event))
-    start = flat[:0] if p0 is None else xp.reshape(_spread(xp, xp.astype(p0, u.dtype), (*batch, k)), (count, k))
-    size = str(u.dtype).rpartition(".")[2]
-    given = _numbers(base, stop, k, size, _threads(backend.name, count * event[0] * event[1]))
-    caller = _CALLERS[backend.name]()
-    p, error, steps, result = caller(flat, square, start, given, otherwise, base, stop)
-    return Solution(
-        xp.reshape(p, (*batch, k)),
-        xp.reshape(error, batch),
-        xp.reshape(steps, batch),
-        xp.reshape(result <= int(Result.ROUNDING_FLOOR), batch),
-        xp.reshape(result, batch),
-    )
+    k, event = u.shape[-1], tuple(matrix.shape[-2:])
+    axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
+    batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
+    count, shared = math.prod(batch), math.prod(matrix.shape[:-2]) == 1
+    flat = _rows(backend.xp, u, batch, 1)
+    square = matrix.reshape((1, *event)) if shared else _rows(backend.xp, matrix, batch, 2)
+    start = flat[:0] if p0 is None else _rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
+    threads = _threads(backend.name, count * event[0] * event[1])
+    given = _numbers(base, stop, k, _dtype(u), threads)
+    p, error, steps, result = _caller(backend.name)(flat, square, start, given, otherwise, base, stop)
+    found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
+    if len(batch) == 1:
+        return found
+    return Solution(*(x.reshape((*batch, *x.shape[1:])) for x in found))
 
 
-def _spread(xp: Any, x: Array, shape: tuple[int, ...]) -> Array:
-    return x if tuple(x.shape) == shape else xp.broadcast_to(x, shape)
+def _rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
+    """x with all its batch axes, as one axis."""
+    event = tuple(x.shape[x.ndim - rank :])
+    if tuple(x.shape) != (*batch, *event):
+        x = xp.broadcast_to(x, (*batch, *event))
+    return x if len(batch) == 1 else x.reshape((math.prod(batch), *event))
+
+
+def _dtype(x: Array) -> str:
+    return str(x.dtype).rpartition(".")[2]
 
 
 def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array]:
     """The problem without a shift, its linear term [..., k] and its matrix."""
     if isinstance(problem.energy, Shifted):
-        problem, v = InnerProblem(problem.energy.base, problem.regularizer, problem.domain), problem.energy.base.Input(
-            v.v.u + v.c, *v.v[1:]
-        )
+        base = problem.energy.base
+        problem, v = InnerProblem(base, problem.regularizer, problem.domain), base.Input(v.v.u + v.c, *v.v[1:])
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, Dense | LowRank)
     return problem, v.u, curvature[0]
@@ -122,13 +126,11 @@ def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int
     assert facts is not None
     assert isinstance(domain, BandSet)
     bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
-    found = np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
-    found.flags.writeable = False
-    return found
+    return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
 
 
 def _on_host(framework: str, arrays: list[Any]) -> bool:
-    kinds = {str(x.dtype).rpartition(".")[2] for x in arrays}
+    kinds = {_dtype(x) for x in arrays}
     if len(kinds) != 1 or not kinds <= {"float32", "float64"}:
         return False
     if framework == "torch":
@@ -144,12 +146,14 @@ def _strided() -> Any:
 
 def _threads(framework: str, numbers: int) -> int:
     """How many threads the work is worth, within what the process may use."""
-    most = _allowed()
+    worth = numbers // _ALONE
+    if worth <= 1:
+        return 1
     if framework == "torch":
         import torch
 
-        most = min(most, torch.get_num_threads())
-    return max(1, min(most, numbers // _ALONE))
+        worth = min(worth, torch.get_num_threads())
+    return min(worth, _allowed())
 
 
 def _allowed() -> int:
@@ -159,22 +163,9 @@ def _allowed() -> int:
     return min([cores, *(int(n) for n in said if n.isdigit() and int(n) > 0)])
 
 
-def _jax() -> Any:
-    from solvers.kernels import jax_call
-
-    return jax_call.solve
-
-
-def _torch() -> Any:
-    from solvers.kernels import torch_call
-
-    return torch_call.solve
+@cache
+def _caller(framework: str) -> Any:
+    return import_module(f"solvers.kernels.{_CALLERS[framework]}").solve
 
 
-def _numpy() -> Any:
-    from solvers.kernels import host_call
-
-    return host_call.solve
-
-
-_CALLERS = {"jax": _jax, "torch": _torch, "numpy": _numpy}
+_CALLERS = {"jax": "jax_call", "torch": "torch_call", "numpy": "host_call"}

@@ -18,7 +18,7 @@ from numba import carray, cfunc, types
 from gfy.numerics.native import FREEDOM, piece
 from solvers.kernels.box import box
 from solvers.kernels.dense import dense, settle
-from solvers.kernels.ends import NOT_FINITE
+from solvers.kernels.ends import NOT_FINITE, STEP_LIMIT
 from solvers.kernels.threads import fetch_add, starter
 from solvers.kernels.vectors import address, doubles, floats, ints, longs
 
@@ -30,6 +30,7 @@ _F64 = 12
 _HALF = 0xFFFFFFFF  # an enum has four bytes, of eight
 _WORDS = 16
 _MOST_THREADS = 64
+_HARD = 24  # steps on a box after which bounds are still not found: the dual's search is surer
 _CHUNKS = 8  # per thread: enough that all end at about the same time
 
 
@@ -112,14 +113,18 @@ def work(frame):
                 widen(F[7] + size * k * example, wide, k, p)
             for j in range(k):
                 p[j] = min(max(p[j] if warm else 0.0, low[j]), high[j])
+            error, steps, result = np.inf, 0, STEP_LIMIT
             if method == BOX:
+                few = min(max_steps, _HARD)
                 error, steps, result = box(
-                    b, M, c, low, high, tol, max_steps, warm, p, W[0], which, T, C, V[0], V[1], W[1], W[2]
+                    b, M, c, low, high, tol, few, warm, p, W[0], which, T, C, V[0], V[1], W[1], W[2]
                 )
-            else:
-                error, steps, result = dense(
-                    b, M, low, high, kind, c, total, tol, max_steps, warm, p, W, which, T, C, V[0], V[1], V[2]
+                warm = True
+            if result == STEP_LIMIT and steps < max_steps:
+                error, more, result = dense(
+                    b, M, low, high, kind, c, total, tol, max_steps - steps, warm, p, W, which, T, C, V[0], V[1], V[2]
                 )
+                steps += more
             if result == NOT_FINITE:
                 somewhere(low, high, total, p)
             narrow(p, wide, F[9] + size * k * example)
@@ -141,9 +146,9 @@ def solve(call):
         extension = carray(longs(words[1]), 4)
         if extension[1] & _HALF == _METADATA:
             carray(longs(extension[3]), 4)[3] = _API_VERSION
-            return
+            return 0
     if words[4] & _HALF != _EXECUTE:
-        return
+        return 0
     inputs, outputs = carray(longs(words[9]), 4), carray(longs(words[14]), 4)
     F, slots = np.zeros(_WORDS, np.int64), np.zeros(_MOST_THREADS, np.int64)
     u, matrix = carray(longs(inputs[0]), 6), carray(longs(inputs[1]), 6)
@@ -168,6 +173,7 @@ def solve(call):
         work(frame)
     for i in range(started):
         _wait(address(slots) + 8 * i)
+    return F[0] + slots[0]  # both are in use until here: an array is given back after its last mention
 
 
 def stamp() -> int:

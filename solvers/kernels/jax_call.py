@@ -93,9 +93,9 @@ def _eager(*args: Any) -> Any:
 
 
 def _over_axis(args: Any, dims: Any, *, otherwise: Otherwise) -> Any:
-    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not batching.not_mapped)
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     found = _solve.bind(*merge(jnp, size, dims, args), otherwise=otherwise)
-    return [x.reshape(size, -1, *x.shape[1:]) for x in found], [0] * len(found)
+    return [x.reshape((size, x.shape[0] // size, *x.shape[1:])) for x in found], [0] * len(found)
 
 
 _solve = Primitive("gfy_solve")

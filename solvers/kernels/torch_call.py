@@ -27,14 +27,11 @@ def _wrapped(*tensors: Any) -> bool:
 
 def _direct(u: Any, matrix: Any, start: Any, facts: np.ndarray) -> tuple[Any, ...]:
     inputs = [x.contiguous() for x in (u, matrix, start)]
-    count, k = u.shape
     outputs = _outputs(u)
-    name = facts.dtype.name
-    given = [(x.data_ptr(), name, x.shape) for x in inputs]
-    given.append((facts.ctypes.data, name, facts.shape))
-    made = [(outputs[0].data_ptr(), name, (count, k)), (outputs[1].data_ptr(), name, (count,))]
-    made += [(x.data_ptr(), "int32", (count,)) for x in outputs[2:]]
-    host_call.run(given, made)
+    wide = facts.itemsize == 8
+    given = [(x.data_ptr(), x.shape) for x in inputs]
+    given.append((host_call.place(facts), facts.shape))
+    host_call.run(wide, given, [(x.data_ptr(), x.shape) for x in outputs])
     return outputs
 
 
@@ -66,7 +63,7 @@ def _over_axis(info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
 
     merged = merge(torch, info.batch_size, dims, args)
     found = _operator(*merged)
-    return tuple(x.reshape(info.batch_size, -1, *x.shape[1:]) for x in found), (0,) * 4
+    return tuple(x.reshape(info.batch_size, x.shape[0] // info.batch_size, *x.shape[1:]) for x in found), (0,) * 4
 
 
 _operator.register_vmap(_over_axis)
