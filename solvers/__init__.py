@@ -5,6 +5,7 @@ from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.coordinate_ascent import CoordinateAscent
 from solvers.methods.frank_wolfe import FrankWolfe
+from solvers.methods.free_set import ActiveSet
 from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
@@ -27,6 +28,7 @@ from solvers.peers.scalar_dual import JaxoptBisection, ScipyFindRoot
 from solvers.peers.scipy_lbfgsb import ScipyLBFGSB
 
 __all__ = [
+    "ActiveSet",
     "Auto",
     "ByHand",
     "Clarabel",

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+SWITCH = "GFY_NATIVE"  # the environment variable that, set to 0, keeps every solve in its framework
+
+# Sums may be reordered, as in any product of matrices; NaN and infinity keep their meaning.
+FREEDOM = {"reassoc", "contract", "nsz", "arcp"}
+
 
 @cache
 def installed() -> bool:
-    return importlib.util.find_spec("numba") is not None
+    """Whether compiled loops may be used: numba is there and GFY_NATIVE is not 0."""
+    return os.environ.get(SWITCH, "1") != "0" and importlib.util.find_spec("numba") is not None
+
+
+def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
+    import numba  # takes half a second: modules of compiled loops are imported where they are first used
+
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM)(loop)
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     """The loop, compiled on first use and kept on disk; it does not hold the interpreter.
 
-    Sums may be reordered, as in any product of matrices; NaN and infinity keep their meaning.
+    Its file must hold all it calls: the copy on disk is renewed when that file changes.
     """
-    import numba  # takes a while: modules of compiled loops are imported where they are first used
+    import numba
 
-    freedom = {"reassoc", "contract", "nsz", "arcp"}
-    return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=freedom)(loop)
+    return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=FREEDOM)(loop)

@@ -1,0 +1,170 @@
+"""max <b, p> + 1/2 <p, U p> - c/2 |p|^2 on a box, one example at a time: sweeps, then Newton on the free coordinates.
+
+A sweep sets each coordinate to its best value and brings the gradient g up to date, which costs nothing for a
+coordinate that stays at its bound. A few of them find nearly all bounds that are active; Newton's step on the
+other coordinates (Cholesky) is then exact. A step that leaves the box is projected and searched, and followed by a sweep.
+References: Bertsekas (1982), projected Newton methods; Hsieh et al. (2008), coordinate ascent.
+"""
+
+# mypy: disable-error-code="no-untyped-def,misc"
+from __future__ import annotations
+
+import numpy as np
+
+from gfy.numerics.native import piece
+from solvers.kernels import factor
+from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.vectors import add_multiple, address, unsound
+
+_SWEEPS = 4  # at most, before the first Newton step
+_HALVINGS = 30
+_STILL = 3  # exact steps that do not bring the error down before rounding is taken for the reason
+_EPS = np.finfo(np.float64).eps
+
+_gather, _factor, _back = factor.gather, factor.factor, factor.back
+
+
+@piece
+def clamp(x, low, high):
+    x = low if x < low else x  # a NaN stays one
+    return high if x > high else x
+
+
+@piece
+def gradient(b, U, c, p, g):
+    """g = b + U p - c p."""
+    k = p.shape[0]
+    for j in range(k):
+        g[j] = b[j] - c * p[j]
+    for j in range(k):
+        if p[j] != 0.0:
+            add_multiple(address(g), p[j], address(U) + 8 * k * j, k)
+
+
+@piece
+def sweep(U, c, scale, low, high, p, g):
+    """Each coordinate to its best value; returns how many became free or fixed."""
+    k = p.shape[0]
+    changed = 0
+    for j in range(k):
+        old = p[j]
+        new = clamp(old + g[j] * scale[j], low[j], high[j])
+        if new != old:
+            changed += (old == low[j]) | (old == high[j]) | (new == low[j]) | (new == high[j])
+            p[j] = new
+            add_multiple(address(g), new - old, address(U) + 8 * k * j, k)
+            g[j] -= c * (new - old)
+    return changed
+
+
+@piece
+def residual(c, low, high, p, g):
+    """The largest |p_Omega(grad Phi(p)) - p|: 0 exactly at the solution, and at least 1/c times its distance's bound."""
+    worst, sound = 0.0, 0.0
+    for j in range(p.shape[0]):
+        worst = max(worst, abs(clamp(p[j] + g[j] / c, low[j], high[j]) - p[j]))
+        sound += 0.0 * g[j]
+    return worst + sound
+
+
+@piece
+def rounding(b, U, c, p, eps):
+    """What rounding of p and of the sums in g leaves of the residual."""
+    k = p.shape[0]
+    most, size = 0.0, 0.0
+    for j in range(k):
+        terms = abs(b[j])
+        for i in range(k):
+            terms += abs(U[j, i] * p[i])
+        most, size = max(most, terms), max(size, abs(p[j]))
+    return 4 * eps * (size + most / c)
+
+
+@piece
+def free_coordinates(low, high, p, g, which):
+    """The coordinates that are not held at a bound by their gradient."""
+    n = 0
+    for j in range(p.shape[0]):
+        which[n] = j
+        n += ((p[j] > low[j]) | (g[j] > 0.0)) & ((p[j] < high[j]) | (g[j] < 0.0)) & (low[j] < high[j])
+    return n
+
+
+@piece
+def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
+    """p and g after a Newton step on the coordinates which[:n]; returns whether the step was taken whole."""
+    k = p.shape[0]
+    rows = _gather(U, -1.0, which, n, T)
+    for a in range(n):
+        T[a // 8, a, a % 8] += c
+        T[rows // 8, a, rows % 8] = g[which[a]]
+    _factor(T, n, rows + 1, C)
+    _back(T, n, rows, y, d)
+    scale = 1.0
+    for _ in range(_HALVINGS):
+        fresh[:] = g
+        whole, before, after = scale == 1.0, 0.0, 0.0
+        for a in range(n):
+            j = which[a]
+            new = clamp(p[j] + scale * d[a], low[j], high[j])
+            whole &= new == p[j] + scale * d[a]
+            y[a] = new - p[j]
+            before += y[a] * g[j]
+            if y[a] != 0.0:
+                add_multiple(address(fresh), y[a], address(U) + 8 * k * j, k)
+                fresh[j] -= c * y[a]
+        if whole:
+            break
+        for a in range(n):
+            after += y[a] * fresh[which[a]]
+        if after >= -0.8 * before:  # of what the slope promises, a tenth has been gained
+            break
+        scale /= 2
+    for a in range(n):
+        j = which[a]
+        p[j] = clamp(p[j] + y[a], low[j], high[j])
+    g[:] = fresh
+    return whole
+
+
+@piece
+def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh, scale):
+    """Solve for p, which holds the start; g takes the gradient. Returns the error, the steps and why it ended."""
+    k = p.shape[0]
+    gradient(b, U, c, p, g)
+    error = residual(c, low, high, p, g) + unsound(address(U), k * k)
+    if not error < np.inf:
+        return np.nan, 0, NOT_FINITE
+    steps, still, best = 0, 0, error
+    for j in range(k):
+        scale[j] = 1.0 / (c - U[j, j])
+    for _ in range(1 if warm else _SWEEPS):
+        if error <= tol or steps == max_steps:
+            break
+        changed = sweep(U, c, scale, low, high, p, g)
+        steps += 1
+        if changed == 0:
+            break
+    error = residual(c, low, high, p, g)
+    while error > tol and steps < max_steps and still < _STILL:
+        n = free_coordinates(low, high, p, g, which)
+        whole = newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh)
+        steps += 1
+        if whole and steps % 8 == 0:
+            gradient(b, U, c, p, g)  # sums that were carried along lose digits
+        elif not whole and steps < max_steps:
+            sweep(U, c, scale, low, high, p, g)
+            steps += 1
+        error = residual(c, low, high, p, g)
+        if whole:
+            still = 0 if error < 0.5 * best else still + 1
+        best = min(best, error)
+        if not error < np.inf:
+            return np.nan, steps, NOT_FINITE
+    if error <= tol:
+        return error, steps, CONVERGED
+    gradient(b, U, c, p, g)
+    error = residual(c, low, high, p, g)
+    if error <= tol:
+        return error, steps, CONVERGED
+    return error, steps, ROUNDING_FLOOR if error <= rounding(b, U, c, p, _EPS) else STEP_LIMIT

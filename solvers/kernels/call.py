@@ -1,0 +1,171 @@
+"""When compiled code serves a problem, and how it is called: the one place that decides.
+
+It serves quadratic concave energies with quadratic and entropic separable regularizers on boxes and (capped)
+simplices, where numba is installed and the arrays are float32 or float64 on the host. `solve` is then the whole solve;
+a problem that is not served stays with the framework's own loops, and so does a program that JAX lowers for a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of, leaves
+from gfy.energies.base import Dense, LowRank
+from gfy.energies.shifted import Shifted
+from gfy.numerics import native
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Result, Solution, Stop
+from gfy.regularizers import BinaryShannon, Quadratic, Shannon
+from gfy.sets import BandSet
+
+Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
+
+_BOX, _DENSE = 0.0, 1.0
+_QUADRATIC, _BINARY, _SHANNON = 0.0, 1.0, 2.0
+_MOST_DENSE = 4096  # coordinates: beyond, a thread's room for the factor is half a gigabyte
+_ALONE = 2**16  # numbers: less is done before a second thread has started
+
+
+class Facts(NamedTuple):
+    """What the kernels must know of a problem: which method, omega's kind, its curvature or gamma, tilt, and sum p."""
+
+    method: float
+    kind: float
+    c: float
+    tilt: float
+    total: float  # NaN for none
+
+
+def serves(problem: InnerProblem, v: Input) -> bool:
+    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of the kernels' kinds."""
+    if not native.installed() or facts_of(problem) is None:
+        return False
+    backend = backend_of(v)
+    if backend.name not in _CALLERS or not _on_host(backend.name, list(leaves(v))):
+        return False
+    curvature = problem.energy.curvature(v)
+    return isinstance(curvature, Dense) and 0 < curvature.U.shape[-1] <= _MOST_DENSE
+
+
+@lru_cache(maxsize=256)
+def facts_of(problem: InnerProblem) -> Facts | None:
+    """The facts of a problem that the kernels know, None for any other."""
+    omega, domain = problem.regularizer, problem.domain
+    if not problem.concave or not isinstance(domain, BandSet):
+        return None
+    if domain.total is not None and tuple(domain.bounds(np.zeros(1))) != (0.0, 1.0):
+        return None
+    total = math.nan if domain.total is None else domain.total
+    if isinstance(omega, Quadratic):
+        method = _BOX if domain.total is None else _DENSE
+        return Facts(method, _QUADRATIC, omega.curvature, omega.tilt, total)
+    if isinstance(omega, BinaryShannon | Shannon):
+        kind = _BINARY if isinstance(omega, BinaryShannon) else _SHANNON
+        return Facts(_DENSE, kind, omega.gamma, 0.0, total)
+    return None
+
+
+def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwise: Framework) -> Solution:
+    """The compiled solve of a problem that is served; p0 is a start. No derivative passes.
+
+    `otherwise(problem, v, p0, stop)` is the framework's own solve, hashable, which JAX takes where it lowers a program
+    for a device that has no compiled code.
+    """
+    backend = backend_of(v)
+    v, p0 = backend.stop_gradient((v, p0))
+    base, u, matrix = _parts(problem, v)
+    k, event = u.shape[-1], tuple(matrix.shape[-2:])
+    axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
+    batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
+    count, shared = math.prod(batch), math.prod(matrix.shape[:-2]) == 1
+    flat = _rows(backend.xp, u, batch, 1)
+    square = matrix.reshape((1, *event)) if shared else _rows(backend.xp, matrix, batch, 2)
+    start = flat[:0] if p0 is None else _rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
+    threads = _threads(backend.name, count * event[0] * event[1])
+    given = _numbers(base, stop, k, _dtype(u), threads)
+    p, error, steps, result = _caller(backend.name)(flat, square, start, given, otherwise, base, stop)
+    found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
+    if len(batch) == 1:
+        return found
+    return Solution(*(x.reshape((*batch, *x.shape[1:])) for x in found))
+
+
+def _rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
+    """x with all its batch axes, as one axis."""
+    event = tuple(x.shape[x.ndim - rank :])
+    if tuple(x.shape) != (*batch, *event):
+        x = xp.broadcast_to(x, (*batch, *event))
+    return x if len(batch) == 1 else x.reshape((math.prod(batch), *event))
+
+
+def _dtype(x: Array) -> str:
+    return str(x.dtype).rpartition(".")[2]
+
+
+def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array]:
+    """The problem without a shift, its linear term [..., k] and its matrix."""
+    if isinstance(problem.energy, Shifted):
+        base = problem.energy.base
+        problem, v = InnerProblem(base, problem.regularizer, problem.domain), base.Input(v.v.u + v.c, *v.v[1:])
+    curvature = problem.energy.curvature(v)
+    assert isinstance(curvature, Dense | LowRank)
+    return problem, v.u, curvature[0]
+
+
+@lru_cache(maxsize=256)
+def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int) -> np.ndarray:
+    """The facts, the stopping rule, the threads and the bounds, as one array."""
+    facts, domain = facts_of(problem), problem.domain
+    assert facts is not None
+    assert isinstance(domain, BandSet)
+    bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
+    return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
+
+
+def _on_host(framework: str, arrays: list[Any]) -> bool:
+    kinds = {_dtype(x) for x in arrays}
+    if len(kinds) != 1 or not kinds <= {"float32", "float64"}:
+        return False
+    if framework == "torch":
+        return all(x.device.type == "cpu" and x.layout is _strided() for x in arrays)
+    return backend_of(arrays).on_host(*arrays)
+
+
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
+
+
+def _threads(framework: str, numbers: int) -> int:
+    """How many threads the work is worth, within what the process may use."""
+    worth = numbers // _ALONE
+    if worth <= 1:
+        return 1
+    if framework == "torch":
+        import torch
+
+        worth = min(worth, torch.get_num_threads())
+    return min(worth, _allowed())
+
+
+def _allowed() -> int:
+    """The cores this process may use, or fewer where the environment says so (as OpenMP and numba read it)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    said = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"))
+    return min([cores, *(int(n) for n in said if n.isdigit() and int(n) > 0)])
+
+
+@cache
+def _caller(framework: str) -> Any:
+    return import_module(f"solvers.kernels.{_CALLERS[framework]}").solve
+
+
+_CALLERS = {"jax": "jax_call", "torch": "torch_call", "numpy": "host_call"}

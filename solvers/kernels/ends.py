@@ -1,0 +1,10 @@
+"""Why a compiled solve ended: the values of `gfy.protocols.Result` as plain numbers, which compiled code can hold."""
+
+from __future__ import annotations
+
+from gfy.protocols import Result
+
+CONVERGED = int(Result.CONVERGED)
+ROUNDING_FLOOR = int(Result.ROUNDING_FLOOR)
+STEP_LIMIT = int(Result.STEP_LIMIT)
+NOT_FINITE = int(Result.NOT_FINITE)

@@ -1,0 +1,59 @@
+"""Newton's method on the set of free coordinates, for quadratic energies: the compiled kernels as a solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gfy.energies import LinearQuadratic, Pairwise
+from gfy.energies.shifted import Shifted
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.kernels import call
+from solvers.loop import check, run
+from solvers.methods.projected_newton import ProjectedNewton
+
+
+@dataclass(frozen=True)
+class ActiveSet:
+    """Coordinate sweeps, then Newton on the free coordinates, for quadratic energies; p [..., k].
+
+    On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A quadratic
+    Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other coordinates
+    (Cholesky) is then exact, and a step that leaves the box is projected and searched. Simplices and entropies are solved
+    by semismooth Newton steps on the dual, globalised by a search along the step. Without numba, on other devices
+    and for other regularizers it takes the steps of `ProjectedNewton`.
+
+    `error` is the residual max |p_Omega(grad Phi(p)) - p|; `steps` counts sweeps and Newton steps.
+    References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> solvers.ActiveSet().solve(problem, gfy.LinearQuadratic.Input(u=u, U=U)).p
+    """
+
+    @property
+    def name(self) -> str:
+        return "ActiveSet"
+
+    @property
+    def not_unrollable(self) -> str:
+        return ProjectedNewton().not_unrollable
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        if not isinstance(energy, LinearQuadratic | Pairwise):
+            return f"{energy.name} is not quadratic in p: ActiveSet is for LinearQuadratic and Pairwise"
+        return ProjectedNewton().unsupported(problem)
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        if call.serves(problem, v):
+            return call.solve(problem, v, p0, stop, by_framework)
+        return by_framework(problem, v, p0, stop)
+
+
+def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+    """The steps of `ProjectedNewton`, taken by the framework."""
+    return run(ProjectedNewton(), problem, v, p0, stop)
