@@ -41,7 +41,7 @@ def between(text: str, name: str, body: str) -> str:
 
 def rows_of(name: str) -> pd.DataFrame | None:
     """The newest row of each cell of a kept store; None where the store is not there."""
-    from bench.store.records import read
+    from bench.store import read
 
     path = RESULTS / name
     if not path.is_file():

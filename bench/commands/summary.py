@@ -33,7 +33,7 @@ def print_summary(store: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench.store.records import load
+    from bench.store import load
 
     frame = load(store)
     frame = frame[frame.kind == "compare"]

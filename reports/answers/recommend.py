@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.choices import NEEDS, asked, best_rows, grid
 from reports.answers.snippet import compare_line, three_lines
 from reports.answers.standings import Standing, runner_up, standings, tied

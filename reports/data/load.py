@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from bench.store.records import COLUMNS, SCHEMA, RecordsError
-from bench.store.records import load as load_stores
+from bench.store import COLUMNS, SCHEMA, RecordsError
+from bench.store import load as load_stores
 from reports.data.labels import labelled
 
 REQUIRED = ("key", "status", "problem", "solver")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.store.records import COLUMNS
+from bench.store import COLUMNS
 from reports.data.links import Links
 
 ROW_LIMIT = 20_000  # a phone scrolls, sorts and filters this many without trouble

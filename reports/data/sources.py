@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 
 USUAL = ("results", "gfy-results", ".")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.compare import Comparison, change_table, compare
 from reports.data.load import Rows
 from reports.data.settings import limitations, places, rules

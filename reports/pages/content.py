@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.tables import Table, failures, rankings
 from reports.answers.verdict import Verdict, verdicts
 from reports.data.load import Rows, load, tidy
@@ -101,7 +101,7 @@ def read(results: Sequence[Path]) -> tuple[Rows, Experiments]:
 
 
 def _no_rows() -> pd.DataFrame:
-    from bench.store.records import COLUMNS
+    from bench.store import COLUMNS
 
     return pd.DataFrame(columns=list(COLUMNS))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.tables import Cell, Table
 
 MULTILABEL = ("table", "dataset", "energy", "loss", "gradient", "accuracy", "sd", "paper", "seconds")

@@ -14,7 +14,7 @@ from doc_pages import DOCS, ROOT
 
 import gfy
 import solvers
-from bench.store.records import COLUMNS, Store
+from bench.store import COLUMNS, Store
 
 
 def script(name: str) -> ModuleType:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.store.records import COLUMNS, Store
+from bench.store import COLUMNS, Store
 
 # solver: seconds at k = 100 and gap 1e-6, growth exponent, digits gained a step, steps per digit cost
 SOLVERS: dict[str, tuple[float, float, float]] = {

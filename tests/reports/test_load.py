@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.data.load import load, tidy
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError, Store
+from bench.store import RecordsError, Store
 from reports.data.links import SET_LIMIT, Links
 from reports.data.payload import embedded, payload
 from reports.pages.content import Report

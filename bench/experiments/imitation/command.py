@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bench.experiments.imitation.experiment import Experiment
     from bench.experiments.imitation.rows import Cell
-    from bench.store.records import Store
+    from bench.store import Store
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def reproduce(options: Options) -> None:
     """Run the experiment; interrupted, the same command goes on where it stopped."""
     from rich.console import Console
 
-    from bench.store.records import Store
+    from bench.store import Store
 
     console = Console()
     say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
@@ -168,7 +168,7 @@ def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -
 
 def _alone(options: Options, part: Part) -> list[str]:
     """One part in a process of its own: its rows are in the store when it returns what there is to say."""
-    from bench.store.records import Store
+    from bench.store import Store
 
     lines: list[str] = []
     with Store(options.out / "imitation.sqlite") as store:

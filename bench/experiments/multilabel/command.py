@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.experiments.multilabel.cells import DATASETS, FULL, QUICK, TABLES, Cell, plan, table_rows
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 
@@ -82,6 +82,5 @@ def reproduce(options: Options) -> None:
 def _said(row: dict[str, Any]) -> str:
     if row["status"] != "ok":
         return f"{row['status']}: {row['reason']}"
-    extra = row["extra"]
-    paper = "" if extra["paper"] is None else f", paper {extra['paper']:.2f}"
-    return f"{row['score']:.2f} ± {extra['sd']:.2f} %{paper} ({extra['seconds']:.0f} s)"
+    paper = "" if row["score_paper"] is None else f", paper {row['score_paper']:.2f}"
+    return f"{row['score']:.2f} ± {row['score_sd']:.2f} %{paper} ({row['extra']['seconds']:.0f} s)"

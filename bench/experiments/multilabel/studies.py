@@ -27,7 +27,7 @@ from bench.experiments.common.models import Model
 from bench.experiments.common.training import Recipe, Settings, Trainer, one_setting
 from bench.experiments.multilabel import recipe as multilabel_recipe
 from bench.experiments.multilabel.cells import DATASETS, TABLES, Cell, Effort, plan
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 STUDIES = ("significance", "tolerance", "time", "gain", "recipe")
@@ -239,9 +239,10 @@ def _put(
     from bench.measure.environment import row_facts
 
     store.put({
-        "kind": "multilabel", "status": "ok", "problem": cell.dataset, "family": f"multilabel-{study}",
-        "energy": cell.energy, "regularizer": cell.regularizer, "domain": "box", "rank": cell.rank,
-        "batch": recipe.batch, "problem_params": {"study": study, "variant": variant, "epochs": recipe.epochs},
+        "kind": "training" if study == "time" else "multilabel", "status": "ok", "problem": cell.dataset,
+        "family": f"multilabel-{study}", "energy": cell.energy, "regularizer": cell.regularizer, "domain": "box",
+        "rank": cell.rank, "loss": cell.loss, "batch": recipe.batch,
+        "problem_params": {"study": study, "variant": variant, "epochs": recipe.epochs},
         "solver": recipe.inner_solver().name, "gradient": recipe.gradient, "backend": "jax", "device": "cpu",
         "dtype": "float32", "tol": recipe.tol, "max_steps": recipe.max_steps, "score": score, "score_name": study,
         "extra": line, **row_facts(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.experiments.multilabel.cells import FULL, STEADY, Cell, Effort, paper_accuracy, plan, table_rows
-from bench.store.records import Store
+from bench.store import Store
 
 COLUMNS = ("table", "dataset", "energy", "loss", "gradient", "accuracy", "sd", "paper", "seconds")
 _SHOWN = (
