@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: seconds with a unit, sizes in bytes, small gaps in powers of ten."""
+"""Numbers as a reader wants them: seconds with a unit, small gaps in powers of ten."""
 
 from __future__ import annotations
 
@@ -25,14 +25,3 @@ def _three(value: float) -> str:
 def small(value: float) -> str:
     """One digit and a power of ten, the way gaps are read."""
     return "-" if not math.isfinite(value) else "0" if value == 0 else f"{value:.0e}"
-
-
-def size(value: float) -> str:
-    """Bytes in binary units."""
-    if not math.isfinite(value):
-        return "-"
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1024
-    raise AssertionError("unreachable")

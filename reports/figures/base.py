@@ -182,6 +182,13 @@ def inline(svg: str, name: str) -> str:
 
 def save(drawn: Drawn, folder: Path) -> str:
     """Write NAME.svg, NAME.png and NAME.csv; returns the SVG for the page."""
+    svg = save_picture(drawn, folder)
+    drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
+    return inline(svg, drawn.name)
+
+
+def save_picture(drawn: Drawn, folder: Path) -> str:
+    """Write NAME.svg and NAME.png; returns the SVG without its white ground."""
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,5 +199,4 @@ def save(drawn: Drawn, folder: Path) -> str:
         drawn.figure.savefig(
             folder / f"{drawn.name}.png", dpi=140, facecolor="#ffffff", pil_kwargs={"compress_level": 3}
         )
-    drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
-    return inline(svg, drawn.name)
+    return svg

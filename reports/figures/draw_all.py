@@ -17,14 +17,14 @@ from reports.figures import (
     fronts,
     geometry,
     growth,
+    imitation,
     memory,
+    multilabel,
     profile,
     slopes,
     training,
 )
-from reports.figures import experiments as papers
 from reports.figures.palette import Palette
-from reports.pages.experiments import Experiments
 
 
 def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol: float) -> list[base.Drawn]:
@@ -46,14 +46,16 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         return [drawn for recipe in recipes if (drawn := recipe()) is not None]
 
 
-def experiments(frame: pd.DataFrame, found: Experiments) -> list[base.Drawn]:
-    """The figures of the paper's experiments, where their results are at hand."""
+def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame) -> list[base.Drawn]:
+    """The figures of the paper's experiments, where their rows are at hand.
+
+    Args:
+        frame: All rows.
+        trained: The lines of the multilabel tables.
+        seeds: One line per seed of the imitation experiment.
+    """
     with base.style():
-        drawn = [
-            papers.draw_multilabel(found.multilabel),
-            papers.draw_imitation(found.imitation),
-            training.draw(frame),
-        ]
+        drawn = [multilabel.draw(trained), imitation.draw(seeds), training.draw(frame)]
     return [d for d in drawn if d is not None]
 
 

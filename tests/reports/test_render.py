@@ -236,7 +236,7 @@ def test_a_large_page_holds_the_linked_rows_and_a_sample(rows):
 
 def test_limits_seen_in_the_rows_are_said(synthetic):
     from reports.data.load import tidy
-    from reports.data.settings import limitations
+    from reports.pages.settings import limitations
 
     rows = [synthetic.row(gradient="envelope", tol=t) for t in (1e-3, 1e-8)]
     rows += [

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
-from bench.experiments.imitation.results import comparison
-
-if TYPE_CHECKING:
-    import pandas as pd
+from reports.answers.imitation import comparison
 
 WANTED = 0.9  # normalised score of the tuned pairwise model asked for on these tasks
 WANTED_ON = ("Hopper-v5", "Walker2d-v5", "Ant-v5")
@@ -85,7 +82,7 @@ def _tuned(frame: pd.DataFrame) -> list[str]:
 
 
 def overhead(frame: pd.DataFrame) -> dict[str, float]:
-    """Per task: the pairwise policy's extra time a step, as a part of the unary model's whole evaluation.
+    """Per task: the pairwise policy's extra time per step, as a part of the unary model's whole evaluation.
 
     Medians over cells, at the paper's settings: one cell timed while others worked would say little.
     """
@@ -118,7 +115,7 @@ def _steps(frame: pd.DataFrame) -> list[str]:
     for setting, row in counts.iterrows():
         low, high = row["episodes", "min"], row["episodes", "max"]
         episodes = f"{low}" if low == high else f"{low} to {high}"
-        each.append(f"{setting}: {episodes} episodes a seed, {row['steps', 'max']} training steps")
+        each.append(f"{setting}: {episodes} episodes per seed, {row['steps', 'max']} training steps")
     return [
         f"- How much was run? {'; '.join(each)}. The paper's protocol is 10 seeds of 100 episodes: "
         "`gfy reproduce imitation`, which takes up the stored rows and policies and does what is missing."

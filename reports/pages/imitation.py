@@ -1,22 +1,23 @@
-"""The experiment in words and numbers: a Markdown page written from stored rows, never by hand."""
+"""The imitation experiment in words and numbers: a Markdown page, a CSV file and a figure from stored rows."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from bench.experiments.imitation.findings import findings
-from bench.experiments.imitation.results import comparison
-from bench.experiments.imitation.settings import BATCH, PAPER, STEPS
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from reports.answers.imitation import COLUMNS, comparison, seeds_frame
+from reports.answers.tables import Cell, Table
+from reports.data.sources import writing
+from reports.pages.imitation_findings import findings
 
 TITLES = {"paper": "At the paper's settings", "tuned": "Both models tuned on the same grid"}
 
 
 def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
-    """The whole page; `frame` and `search` come from `results.seeds_frame`."""
+    """The whole page; `frame` and `search` come from `answers.imitation.seeds_frame`."""
     parts = [
         "# Imitation learning",
         "",
@@ -34,7 +35,7 @@ def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
             continue
         part = table[table["setting"] == setting]
         parts += [f"## {title}", "", *_settings(frame, setting), "", *_table(part), "", *_verdict(part), ""]
-    parts += ["## What differs from the paper", "", *DIFFERENCES, ""]
+    parts += ["## What differs from the paper", "", *_differences(frame), ""]
     if len(search):
         parts += ["## The search", "", *_search(search), ""]
     if len(frame):
@@ -50,25 +51,28 @@ INTRODUCTION = (
 )
 
 
-DIFFERENCES = [
-    "- The demonstrations are of other experts (see the data's own notes); their returns are near the paper's.",
-    "- The environments are gymnasium's v5, not v2; Ant is observed without contact forces (27 numbers).",
-    "- The paper gives neither the number of training steps nor the batch size nor the initialisation: here "
-    f"{STEPS} steps of {BATCH} examples for both models (unless the table says otherwise), Glorot-uniform weights.",
-    "- The paper's rate for pairwise is a fifth of its rate for unary, so that at an equal number of steps the "
-    "pairwise model is trained less far; its wider layers pull the other way. The tuned comparison has neither.",
-    "- The search here is per task, on the grid below; its seeds are not among those reported.",
-]
+def _differences(frame: pd.DataFrame) -> list[str]:
+    most = f"{frame['steps'].max()} steps of {frame['batch'].max()} examples" if len(frame) else "equal numbers"
+    return [
+        "- The demonstrations are of other experts (see the data's own notes); their returns are near the paper's.",
+        "- The environments are gymnasium's v5, not v2; Ant is observed without contact forces (27 numbers).",
+        "- The paper gives neither the number of training steps nor the batch size nor the initialisation: here "
+        f"{most} for both models (unless the table says otherwise), Glorot-uniform weights.",
+        "- The paper's rate for pairwise is a fifth of its rate for unary, so that at an equal number of steps the "
+        "pairwise model is trained less far; its wider layers pull the other way. The tuned comparison has neither.",
+        "- The search here is per task, on the grid below; its seeds are not among those reported.",
+    ]
 
 
 def _settings(frame: pd.DataFrame, setting: str) -> list[str]:
+    part = frame[frame["setting"] == setting]
     if setting == "paper":
+        first = part.sort_values("model", ascending=False).drop_duplicates("model")
         return [
-            f"- {model}: rate {s.rate:g}, {s.hidden} hidden units, energy scale {s.gamma:g}, l2 {s.l2:g}"
-            for model, s in PAPER.items()
+            f"- {s.model}: rate {s.rate:g}, {s.hidden} hidden units, energy scale {s.gamma:g}, l2 {s.l2:g}"
+            for s in first.itertuples()
         ]
     lines = ["| task | model | rate | hidden | energy scale | l2 |", "|---|---|---|---|---|---|"]
-    part = frame[frame["setting"] == setting]
     keys = ["task", "model", "rate", "hidden", "gamma", "l2"]
     for row in part[keys].drop_duplicates().itertuples(index=False):
         lines.append(
@@ -159,8 +163,6 @@ def _search(search: pd.DataFrame) -> list[str]:
 
 
 def _times(frame: pd.DataFrame, search: pd.DataFrame) -> list[str]:
-    import pandas as pd
-
     programs = pd.concat([frame, search]).drop_duplicates(["train_s", "evaluation_s"])
     hours = (programs["train_s"] + programs["evaluation_s"]).sum() / 3600
     lines = [
@@ -182,3 +184,44 @@ def _times(frame: pd.DataFrame, search: pd.DataFrame) -> list[str]:
             f"| {row['policy_s']:.1f} | {row['simulation_s']:.1f} | {share:.1%} | {row['load']:.1f} |"
         )
     return lines
+
+
+def imitation_table(seeds: pd.DataFrame) -> Table | None:
+    """Mean and deviation over seeds of each model, setting and number of trajectories; None without rows."""
+    if seeds.empty:
+        return None
+    keys = ["task", "setting", "trajectories", "model"]
+    grouped = seeds.groupby(keys, sort=True)
+    top = grouped["normalised"].mean().groupby(level=[0, 1, 2]).max()
+    cells = []
+    for key, part in grouped:
+        mean, sd, number = part["normalised"].mean(), part["normalised"].std(ddof=1), part["seed"].nunique()
+        rows = tuple(part["id"])
+        spread = f" ± {sd:.3f}" if pd.notna(sd) else ""
+        cells.append(
+            [*(Cell(str(k)) for k in key), Cell(f"{part['return'].mean():,.0f}", rows=rows),
+             Cell(f"{mean:.3f}{spread}", bool(mean == top[key[:3]]), rows=rows, value=float(mean)),
+             Cell(str(number))]
+        )  # fmt: skip
+    columns = ["task", "setting", "trajectories", "model", "return", "normalised", "seeds"]
+    note = "normalised: 0 is a random policy, 1 the expert; mean and standard deviation over seeds"
+    numeric = [False, False, True, False, True, True, True]
+    return Table("imitation", "Imitation learning", columns, cells, note, numeric)
+
+
+def write_imitation(stored: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write imitation.csv and .md, and with rows the figure as .svg and .png, into a folder; returns the files."""
+    from reports.figures import base, imitation
+
+    frame, search = seeds_frame(stored), seeds_frame(stored, search=True)
+    paths = {suffix: folder / f"imitation{suffix}" for suffix in (".csv", ".md", ".svg", ".png")}
+    with writing(folder):
+        rounded = frame[COLUMNS].round({"return": 2, "sd": 2, "normalised": 4})
+        rounded.to_csv(paths[".csv"], index=False, lineterminator="\n")
+        paths[".md"].write_text(page(frame, search), encoding="utf-8")
+        with base.style():
+            drawn = imitation.draw(frame)
+        if drawn is None:
+            return [paths[".csv"], paths[".md"]]
+        base.save_picture(drawn, folder)
+    return list(paths.values())

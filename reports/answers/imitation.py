@@ -1,4 +1,4 @@
-"""From stored rows to what the experiment says: one line a seed, a table with intervals, two verdicts.
+"""From stored rows to what the imitation experiment says: one line per seed, a table with intervals, a verdict.
 
 Only rows of kind "imitation" are read. Where a seed was evaluated more than once (with more episodes
 later), the evaluation with the most episodes counts, and the newest of those.
@@ -6,30 +6,26 @@ later), the evaluation with the most episodes counts, and the newest of those.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from reports.data.labels import parsed
 
 COLUMNS = ["task", "model", "setting", "trajectories", "seed", "episodes", "return", "sd", "normalised"]
-HYPER = ["rate", "hidden", "gamma", "l2", "steps"]
+HYPER = ["rate", "hidden", "gamma", "l2", "steps", "batch"]
 TIMES = ["runs", "train_s", "evaluation_s", "policy_s", "simulation_s"]
 
 
 def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
-    """One line a seed (`COLUMNS`, then hyper-parameters, certificate, times) from the store's frame."""
-    import pandas as pd
-
+    """One line per seed (`COLUMNS`, then hyper-parameters, certificate, times, the row's id) from stored rows."""
     lines: list[dict[str, Any]] = []
     chosen = stored[(stored["kind"] == "imitation") & (stored["status"] == "ok")]
     for row in chosen.to_dict("records"):
-        params, extra = json.loads(row["problem_params"]), json.loads(row["extra"])
+        params, extra = parsed(row["problem_params"]), parsed(row["extra"])
         if params["model"] == "random" or (params["setting"] == "search") != search:
             continue
         lines.append(
@@ -41,7 +37,7 @@ def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
                 "seed": int(row["seed"]),
                 "episodes": params["episodes"],
                 "return": row["score"],
-                "sd": extra["sd"],
+                "sd": row["score_sd"],
                 "normalised": extra["normalised"],
                 **{name: params[name] for name in HYPER},
                 "expert": extra["expert"],
@@ -52,22 +48,16 @@ def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
                 "load": row["load"],
                 **{name: extra[name] for name in TIMES},
                 "created": row["created"],
+                "id": row.get("id", row["key"]),
             }
         )
-    names = [*COLUMNS, *HYPER, "expert", "random", "length", "loss", "gap", "load", *TIMES, "created"]
+    names = [*COLUMNS, *HYPER, "expert", "random", "length", "loss", "gap", "load", *TIMES, "created", "id"]
     frame = pd.DataFrame(lines, columns=names)
     if frame.empty:
         return frame
     identity = ["task", "model", "setting", "trajectories", "seed"] + (HYPER if search else [])
     frame = frame.sort_values(["episodes", "created"], kind="stable").drop_duplicates(identity, keep="last")
     return frame.sort_values(["setting", "task", "trajectories", "model", "seed"]).reset_index(drop=True)
-
-
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """The published file: the columns of `COLUMNS` alone, one line a seed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rounded = frame[COLUMNS].round({"return": 2, "sd": 2, "normalised": 4})
-    rounded.to_csv(path, index=False, lineterminator="\n")
 
 
 @dataclass(frozen=True)
@@ -123,8 +113,6 @@ def verdict(gap: Interval) -> str:
 
 def comparison(frame: pd.DataFrame) -> pd.DataFrame:
     """One line per (setting, task, trajectories) with both models, their intervals and the difference."""
-    import pandas as pd
-
     lines = []
     for (setting, task, count), part in frame.groupby(["setting", "task", "trajectories"], sort=True):
         by = dict(list(part.groupby("model")))
