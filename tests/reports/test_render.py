@@ -121,7 +121,9 @@ def test_experiment_tables_stand_beside_the_papers_numbers(built: Path):
     text = (built / "report.html").read_text("utf-8")
     assert "80.30 ± 0.20 (80.19)" in text
     assert "0.725 ± 0.035" in text
-    assert 'href="#line-multilabel-1"' in text
+    rows = pd.read_csv(built / "rows.csv")
+    key = rows.loc[(rows["kind"] == "multilabel") & (rows["score"] == 80.3), "key"].item()
+    assert f'<a href="#row-{key[:10]}"><strong>80.30' in text
 
 
 def test_table_files_name_the_rows_behind_each_line(built: Path):
