@@ -25,3 +25,8 @@ def _three(value: float) -> str:
 def small(value: float) -> str:
     """One digit and a power of ten, the way gaps are read."""
     return "-" if not math.isfinite(value) else "0" if value == 0 else f"{value:.0e}"
+
+
+def significant(value: float) -> str:
+    """Three digits, whole numbers from 100 on: 0.674, 4.4, 1,034."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

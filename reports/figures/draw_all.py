@@ -33,8 +33,8 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         lambda: curves.draw(frame, palette, "gap-time"),
         lambda: curves.draw(frame, palette, "gap-steps"),
         lambda: growth.draw(frame, palette, tol),
-        lambda: _profile(frame, palette, tol, "solve"),
-        lambda: _profile(frame, palette, tol, "loss-gradient"),
+        lambda: profile_of(frame, palette, tol, "solve"),
+        lambda: profile_of(frame, palette, tol, "loss-gradient"),
         lambda: fronts.draw(frame, palette),
         lambda: agreement.draw(frame),
         lambda: slopes.draw(frame),
@@ -65,7 +65,8 @@ def explained() -> list[base.Drawn]:
         return [geometry.draw_geometry(), geometry.draw_losses()]
 
 
-def _profile(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+def profile_of(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+    """The performance profile of the rows that measure a need; None where there are none."""
     rows = asked(frame, need)
     best = best_rows(rows[rows["status"] != "unsupported"], tol)
     return profile.draw(grid(best), palette, tol, need) if len(best) else None
