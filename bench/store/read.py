@@ -83,6 +83,7 @@ def _read_file(file: Path, shown: Path) -> pd.DataFrame:
             rows = [migrated(row) for row in stored_rows(connection)] if schema else []
         finally:
             connection.close()
+    rows.sort(key=lambda row: (row["created"], row["key"]))
     return typed([row[name] for name in COLUMNS] for row in rows)
 
 
