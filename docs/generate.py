@@ -168,7 +168,7 @@ def draw(folder: Path = FIGURES) -> None:
 def site(docs: Path = ROOT / "docs") -> None:
     """Make what the site shows and the source tree does not keep (`MADE`), from the rows in docs/results."""
     from bench.store import read
-    from reports.answers.multilabel import STUDIES
+    from reports.answers.multilabel import STUDIES, study
     from reports.figures import base, draw_all
     from reports.pages.imitation import write_imitation
     from reports.pages.multilabel import write_multilabel, write_study
@@ -182,8 +182,9 @@ def site(docs: Path = ROOT / "docs") -> None:
     build_report(list(kept.values()), out / "report")
     trained = read(kept["multilabel"])
     write_multilabel(trained, out)
-    for study in STUDIES:
-        write_study(trained, study, out)
+    for name in STUDIES:
+        if len(study(trained, name)):
+            write_study(trained, name, out)
     write_imitation(read(kept["imitation"]), out)
 
 
