@@ -162,8 +162,9 @@ def asv_publish(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """Build the documentation site strictly and offline into site/, and follow every link in it."""
-    install(session, "docs", "test", "lint")  # ruff lays out long signatures
+    """Make the pages of the stored rows, build the site strictly and offline into site/, and follow every link."""
+    install(session, "docs", "report", "test", "lint")  # ruff lays out long signatures
+    session.run("python", "docs/generate.py", "--site")
     session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
     session.run("python", "-m", "pytest", "-q", "tests/docs/test_site.py")
 

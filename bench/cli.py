@@ -96,7 +96,7 @@ def gfy(
 
 def sentence(error: BaseException) -> str | None:
     """What to tell a person about an error that is theirs to mend; None for one that is ours."""
-    from bench.store.records import RecordsError
+    from bench.store import RecordsError
 
     expected: tuple[type[BaseException], ...] = (RecordsError,)
     if "gfy.errors" in sys.modules:

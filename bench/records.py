@@ -1,3 +1,3 @@
-"""The result store under its first name: `bench.store.records`."""
+"""The result store under its first name: `bench.store`."""
 
-from bench.store.records import *  # noqa: F403
+from bench.store import *  # noqa: F403

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from bench.experiments.multilabel.command import Options, reproduce
-from bench.store.records import load
+from bench.store import load
 
 QUICK = os.environ.get("GFY_QUICK") == "1"
 

@@ -135,7 +135,7 @@ def measure(
     from bench.plan.remaining import count, remaining, store_refusals
     from bench.run.executor import Run
     from bench.run.progress import Watch
-    from bench.store.records import Store
+    from bench.store import Store
 
     facts = environment.row_facts()
     with Store(out / "compare.sqlite") as store:

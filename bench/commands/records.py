@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Export, merge, verify and show stored rows.")
+app = typer.Typer(no_args_is_help=True, help="Export, merge, migrate, verify and show stored rows.")
 
 Sources = Annotated[list[Path], typer.Argument(help="Result files, such as results/compare.sqlite.")]
 
@@ -25,8 +25,8 @@ def export(
 
         gfy records export results/compare.sqlite --parquet rows.parquet
     """
+    from bench.store import RecordsError
     from bench.store.maintenance import export as write
-    from bench.store.records import RecordsError
 
     wanted = [
         (given, suffix) for given, suffix in ((parquet, ".parquet"), (csv, ".csv")) if given is not None
@@ -56,15 +56,40 @@ def merge(
 
 
 @app.command()
+def migrate(
+    sources: Sources,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for the new files (default: each file is replaced in its place)."),
+    ] = None,
+) -> None:
+    """Rewrite files of an older schema in the newest one; their rows keep every value.
+
+    Examples:
+
+        gfy records migrate results/compare.sqlite
+
+        gfy records migrate old/compare.sqlite old/theory.sqlite --out results
+    """
+    from bench.store.migration import migrate as rewrite
+
+    for source in sources:
+        target = source if out is None else out / source.name
+        done = rewrite(source, None if out is None else target)
+        gone = f", {done.dropped} of them gave way to a newer row of the same cell" if done.dropped else ""
+        typer.echo(f"{target}: {done.rows + done.dropped} rows migrated{gone}")
+
+
+@app.command()
 def verify(sources: Sources) -> None:
-    """Check schema, hashes and orphan rows; exits 1 when something is wrong.
+    """Check schema, keys and orphan rows; exits 1 when something is wrong.
 
     Example:
 
         gfy records verify results/compare.sqlite
     """
+    from bench.store import read
     from bench.store.maintenance import verify as check
-    from bench.store.records import read
 
     wrong = 0
     for source in sources:
@@ -83,16 +108,17 @@ def show(
     source: Annotated[Path, typer.Argument(help="A result file.")],
     key: Annotated[str, typer.Argument(help="The first letters of a row's key, as the report shows it.")],
 ) -> None:
-    """Show everything that is stored of one row.
+    """Show everything that is stored of one row, with units and what each column means.
 
     Example:
 
         gfy records show results/compare.sqlite 3fa91c
     """
+    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
-    from bench.store.records import COLUMNS, RecordsError, read
+    from bench.store import FIELDS, RecordsError, read
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]
@@ -100,9 +126,9 @@ def show(
         raise RecordsError(
             f"{len(found)} rows of {source} have a key that begins with {key!r}: give more of it."
         )
-    table = Table("column", "value")
-    for name in COLUMNS:
+    table = Table("column", "value", "meaning")
+    for name, column in FIELDS.items():
         value = found.iloc[0][name]
-        if value is not None and value == value:
-            table.add_row(name, str(value))
+        if not pd.isna(value):
+            table.add_row(name, f"{value} {column.unit}".rstrip(), column.about)
     Console().print(table)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bench.experiments.multilabel.command import Options
 
 app = typer.Typer(no_args_is_help=True, help="The paper's experiments: multilabel, imitation.")
 
@@ -35,7 +41,7 @@ def multilabel(
     stored_only: Annotated[
         bool, typer.Option("--stored-only", help="Train nothing: write the tables from the stored rows.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one a core).")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one per core).")] = None,
     scheduler: Annotated[
         str | None,
         typer.Option("--scheduler", help="A Dask scheduler, e.g. tcp://host:8786, to send cells to."),
@@ -47,7 +53,7 @@ def multilabel(
         "results"
     ),
 ) -> None:
-    """Three tables on six datasets: 50 settings a cell, 3 seeds, beside the paper's figures. Resumable.
+    """Three tables on six datasets: 50 settings per cell, 3 seeds, beside the paper's figures. Resumable.
 
     Examples:
 
@@ -59,19 +65,32 @@ def multilabel(
     """
     from bench.experiments.multilabel.command import Options, reproduce
 
-    reproduce(
-        Options(
-            tuple(dataset or ()),
-            tuple(table or ()),
-            tuple(study or ()),
-            quick,
-            jobs,
-            scheduler,
-            data_dir,
-            out,
-            stored_only,
-        )
+    options = Options(
+        tuple(dataset or ()),
+        tuple(table or ()),
+        tuple(study or ()),
+        quick,
+        jobs,
+        scheduler,
+        data_dir,
+        out,
+        stored_only,
     )
+    reproduce(options, partial(show_multilabel, options))
+
+
+def show_multilabel(options: Options, rows: pd.DataFrame) -> None:
+    """The pages of the stored rows: printed after a quick run, else written beside the store."""
+    from reports.pages import multilabel as pages
+
+    if options.studies:
+        for name in options.studies:
+            typer.echo(f"wrote {pages.write_study(rows, name, options.out, options.datasets)}")
+    elif options.quick:
+        typer.echo(pages.page(rows, options.datasets, options.tables))
+    else:  # the files hold all that is stored, not only what was asked for this time
+        for path in pages.write_multilabel(rows, options.out):
+            typer.echo(f"wrote {path}")
 
 
 def _imitation() -> Any:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bench.experiments.imitation.command import Options
 
 
 def imitation(
@@ -26,8 +32,8 @@ def imitation(
     quick: Annotated[
         bool, typer.Option("--quick", help="One task, the paper's settings, 2 seeds, 10 episodes: minutes.")
     ] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Training runs a cell (default 10).")] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes a run (default 100).")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Training runs per cell (default 10).")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per run (default 100).")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default 20000).")] = None,
     grid: Annotated[
         str | None,
@@ -37,7 +43,7 @@ def imitation(
         bool, typer.Option("--video", help="Film an episode of a pairwise policy of each task.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Cells at a time (default: one a core; 1 with --quick).")
+        int | None, typer.Option(min=1, help="Cells at a time (default: one per core; 1 with --quick).")
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -57,9 +63,9 @@ def imitation(
 
       gfy reproduce imitation --out docs/results
     """
-    from bench.experiments.imitation.command import Options, reproduce
+    from bench.experiments.imitation.command import Options
 
-    reproduce(
+    run(
         Options.of(
             tasks=task,
             trajectories=trajectories,
@@ -75,3 +81,21 @@ def imitation(
             out=out,
         )
     )
+
+
+def run(options: Options) -> None:
+    """Run the experiment and write its pages from all stored rows."""
+    from bench.experiments.imitation.command import reproduce
+
+    reproduce(options, partial(show, out=options.out))
+
+
+def show(rows: pd.DataFrame, out: Path) -> None:
+    """Say what the rows show, and write imitation.csv, .md, .svg and .png."""
+    from reports.answers.imitation import seeds_frame
+    from reports.pages.imitation import write_imitation
+    from reports.pages.imitation_findings import lines
+
+    for line in lines(seeds_frame(rows)):
+        typer.echo(line)
+    typer.echo(f"Written: {', '.join(str(path) for path in write_imitation(rows, out))}.")

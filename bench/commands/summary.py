@@ -22,18 +22,12 @@ def fastest(frame: pd.DataFrame, good: float = GOOD) -> pd.DataFrame:
     return timed.loc[timed.groupby(where, dropna=False).steady_s.idxmin()].sort_values(where)
 
 
-def seconds(value: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-6:.3g} us"
-
-
 def print_summary(store: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench.store.records import load
+    from bench.store import load
+    from reports.data.numbers import seconds
 
     frame = load(store)
     frame = frame[frame.kind == "compare"]

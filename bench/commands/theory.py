@@ -101,7 +101,7 @@ def structured(
 
 
 def _study(out: Path, run: Any) -> list[dict[str, Any]]:
-    from bench.store.records import Store
+    from bench.store import Store
 
     with Store(out / "theory.sqlite") as store:
         rows: list[dict[str, Any]] = run(store, typer.echo)

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench.store.records import canonical
+from bench.store import content_hash
 
 LIBRARIES = (
     "numpy",
@@ -100,8 +100,7 @@ def machine_info() -> dict[str, Any]:
 def machine() -> str:
     """A short name for this machine and its thread settings: rows of different names are never compared."""
     info = machine_info()
-    digest = hashlib.sha256(canonical(info).encode()).hexdigest()[:8]
-    return f"{info['arch']}-{info['cores']}c-{digest}"
+    return f"{info['arch']}-{info['cores']}c-{content_hash(info)[:8]}"
 
 
 def version(library: str) -> str | None:

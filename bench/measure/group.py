@@ -43,7 +43,6 @@ class Prepared:
     forward: Forward
     backward: Program | None
     columns: dict[str, Any] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Preparation:
@@ -106,8 +105,6 @@ class Preparation:
         solves = self.forward(cell, mode)
         columns = dict(solves.columns)
         prepared = Prepared(cell, solves, None, columns)
-        if "eager_s" in columns:
-            prepared.extra["eager_s"] = columns.pop("eager_s")
         if columns["status"] in UNSTEADY:
             return prepared
         starts = None
@@ -119,20 +116,19 @@ class Preparation:
         if mode.name == "envelope":
             columns["grad_bound"] = envelope_bound(self._bench, solves.solutions[-1], self.known, self._dtype)
         prepared.backward = program
-        prepared.extra |= {
+        columns |= {
             "backward_trace_s": program.trace_s,
             "backward_compile_s": program.compile_s,
             "backward_first_s": program.first_s,
             "backward_temp_bytes": program.temp_bytes,
             "backward_peak_host_bytes": peak.get("peak_host_bytes"),
-            "one_program_for_all_tolerances": staged.dynamic,
+            "one_program": staged.dynamic,
         }
         if self.known is not None:
-            prepared.extra["reference"] = {
-                "solver": self.known.solver,
-                "mode": self.known.mode,
-                "gap": self.known.gap,
-                "residual": self.known.residual,
+            columns |= {
+                "grad_reference": f"{self.known.solver}, {self.known.mode}",
+                "grad_reference_gap": self.known.gap,
+                "grad_reference_residual": self.known.residual,
             }
         return prepared
 
@@ -145,9 +141,8 @@ def solver_of(text: str) -> Any:
 def build(cell: Cell) -> Bench:
     """The arrays a group works on, from the columns of any of its cells."""
     columns = cell.columns
-    params = {n: x for n, x in columns["problem_params"].items() if n != "source"}
     family = registry.make_family(cell.problem)
-    instance = family.make(np.random.default_rng(int(columns["seed"])), **params)
+    instance = family.make(np.random.default_rng(int(columns["seed"])), **columns["problem_params"])
     return set_up(instance, columns["backend"], columns["device"], columns["dtype"])
 
 
@@ -180,7 +175,7 @@ def measure_group(group: Group, channel: Channel) -> None:
             channel.row(cell.name, complaint(error))
             continue
         if prepared.columns["status"] in UNSTEADY:
-            channel.row(cell.name, prepared.columns | {"extra": prepared.extra})
+            channel.row(cell.name, prepared.columns)
             continue
         ready.append(prepared)
     channel.hand(None)
@@ -209,12 +204,15 @@ def row_of(prepared: Prepared, load: float | None, settings: Settings) -> dict[s
         "steady_spread_s": program.spread,
         "repeats": len(program.samples),
         "samples": program.samples,
-        "break_even": break_even(staging, prepared.extra.get("eager_s"), program.best),
+        "break_even": break_even(staging, prepared.columns.get("eager_s"), program.best),
         "load": load,
         "loaded": int(load is not None and load > settings.load_limit),
     }
-    extra = dict(prepared.extra)
     if backward is not None:
-        columns |= {"backward_s": backward.best, "backward_median_s": backward.median}
-        extra |= {"backward_samples": backward.samples, "backward_spread_s": backward.spread}
-    return columns | {"extra": extra}
+        columns |= {
+            "backward_s": backward.best,
+            "backward_median_s": backward.median,
+            "backward_spread_s": backward.spread,
+            "backward_samples": backward.samples,
+        }
+    return columns

@@ -67,7 +67,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     try:
         instance = family.make(np.random.default_rng(suite.seed), **params)
     except (GfyValueError, ModuleNotFoundError) as error:
-        columns = {"problem": label(family.name, params), "family": family.name}
+        columns = {"kind": "compare", "problem": label(family.name, params), "family": family.name}
         found.left_out.append((Cell(columns, entry.family, ""), f"the problem cannot be made here: {error}"))
         return
     common = problem_columns(family, params, instance, suite)
@@ -141,18 +141,19 @@ def problem_columns(
         "batch": instance.batch,
         "rank": params.get("rank"),
         "seed": suite.seed,
-        "problem_params": {**params, "source": fingerprint(file) if file else None},
+        "problem_params": params,
+        "problem_source": fingerprint(file) if file else None,
         "max_steps": suite.max_steps,
     }
 
 
 def solver_columns(solver: Any, mode: Any) -> dict[str, Any]:
     file = registry.source_file(solver)
-    gradient = {} if mode.name == "envelope" else {"gradient": registry.parameters(mode)}
     return {
         "solver": registry.shown(solver),
-        "solver_params": {**registry.parameters(solver), **gradient},
+        "solver_params": registry.parameters(solver),
         "gradient": mode.name,
+        "gradient_params": registry.parameters(mode) or None,
         "versions": {
             **versions(),
             "gfy": library_fingerprint(),

@@ -157,7 +157,7 @@ def make_gradient(text: str) -> Any:
 
 def gradient_of(columns: dict[str, Any]) -> Any:
     """The gradient mode of a cell, from the columns of its row."""
-    return GRADIENTS[columns["gradient"]](**columns["solver_params"].get("gradient", {}))
+    return GRADIENTS[columns["gradient"]](**(columns.get("gradient_params") or {}))
 
 
 # problems

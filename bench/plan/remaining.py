@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from bench.plan.cells import Cell, Group
@@ -16,15 +15,14 @@ def done(row: dict[str, Any] | None, group: Group, retry: bool = False) -> bool:
     """Whether a stored row answers the cell: measured as long and as often as asked, and not under load."""
     if row is None:
         return False
-    extra = json.loads(row["extra"] or "{}")
-    if row["status"] == "timeout" and float(extra.get("timeout", 0)) < group.settings.timeout:
+    if row["status"] == "timeout" and (row["timeout_s"] or 0) < group.settings.timeout:
         return False
     if row["status"] in FAILED:
         return not retry
     if group.settings.accuracy_only:
         return True
-    enough = int(extra.get("repeat", 0)) >= group.settings.repeat and row["steady_s"] is not None
-    quiet = not row["loaded"] or int(extra.get("attempt", 1)) > 1  # once is measured again, not for ever
+    enough = (row["repeat_asked"] or 0) >= group.settings.repeat and row["steady_s"] is not None
+    quiet = not row["loaded"] or (row["attempt"] or 1) > 1  # once is measured again, not for ever
     return enough and quiet
 
 
@@ -40,14 +38,10 @@ def remaining(plan: Plan, store: Store, machine: str, retry: bool = False) -> li
 
 def measured_anywhere(store: Store) -> dict[str, dict[str, Any]]:
     """Stored rows by cell, whichever machine measured them: what a cluster need not do again."""
-    from bench.store.records import COLUMNS, key_of
+    from bench.store.keys import key_of
+    from bench.store.read import plain_rows
 
-    found = {}
-    frame = store.frame()
-    for values in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-        row = {name: values[name] for name in COLUMNS}
-        found[key_of({**row, "machine": None})] = row
-    return found
+    return {key_of({**row, "machine": None}): row for row in plain_rows(store.frame())}
 
 
 def store_refusals(plan: Plan, store: Store, facts: dict[str, Any]) -> int:

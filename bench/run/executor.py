@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -25,15 +24,15 @@ def row_of(
     group: Group, cell: Cell, columns: dict[str, Any], facts: Mapping[str, Any], attempt: int
 ) -> dict[str, Any]:
     """What is stored of a cell: what determines it, where it was measured, what was measured, and how."""
-    how = {"attempt": attempt + 1, "timeout": group.settings.timeout, "repeat": group.settings.repeat}
-    extra = {**(columns.get("extra") or {}), **how}
     return {
         "kind": "compare",
         **facts,
         **cell.columns,
         **columns,
         "machine": facts["machine"],
-        "extra": extra,
+        "attempt": attempt + 1,
+        "timeout_s": group.settings.timeout,
+        "repeat_asked": group.settings.repeat,
     }
 
 
@@ -222,4 +221,4 @@ class Run:
         old = self._store.get(key_of(row))
         if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
             return row
-        return {**old, "extra": {**json.loads(old["extra"] or "{}"), "attempt": row["extra"]["attempt"]}}
+        return {**old, "attempt": row["attempt"]}

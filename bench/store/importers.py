@@ -1,6 +1,6 @@
 """pytest-benchmark's JSON, asv's results and the rows of `gfy compare` in one tidy pandas frame.
 
-One row is one measured cell, with the columns of `bench.store.records`; `source` names the file it came from.
+One row is one measured cell, with the columns of `bench.store.schema`; `source` names the file it came from.
 Stored again with `python -m bench.store.importers FILE... --out all.sqlite`, the reports read it like any result file.
 """
 
@@ -14,7 +14,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.store.records import COLUMNS, RecordsError, Store, complete, load, typed
+from bench.store.keys import complete
+from bench.store.read import load, plain_rows, typed
+from bench.store.schema import COLUMNS, RecordsError
+from bench.store.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +80,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def pytest_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row a benchmark of a pytest-benchmark file; `extra_info` may name any column of a row."""
+    """One row per benchmark of a pytest-benchmark file; `extra_info` may name any column of a row."""
     info = content["machine_info"]
     commit = content.get("commit_info") or {}
     for bench in content["benchmarks"]:
@@ -104,7 +107,7 @@ def pytest_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def asv_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row a cell of an asv file: the suites' benchmarks of equal parameters become its columns."""
+    """One row per cell of an asv file: the suites' benchmarks of equal parameters become its columns."""
     cells: dict[tuple[str, tuple[Any, ...]], dict[str, Any]] = {}
     fields = content["result_columns"]
     machine = content.get("params") or {}
@@ -164,10 +167,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args(argv)
     frame = tidy(options.paths)
-    plain = frame.drop(columns="source").astype(object)
     with Store(options.out) as store:
-        for record in plain.where(plain.notna(), None).to_dict("records"):
-            store.put(record)
+        store.put_many(plain_rows(frame))
     print(f"{len(frame)} cells in {options.out}")
 
 

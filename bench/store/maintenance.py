@@ -12,19 +12,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bench.store.records import (
-    COLUMNS,
-    KINDS,
-    SCHEMA,
-    STATUSES,
-    RecordsError,
-    Store,
-    coerce,
-    key_of,
-    load,
-    read,
-    sentences,
-)
+from bench.store.files import schema_of, sentences
+from bench.store.keys import key_of
+from bench.store.read import load, plain_rows, read
+from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
+from bench.store.store import Store
 
 File = str | PathLike[str]
 
@@ -74,37 +66,40 @@ def better(new: dict[str, Any], old: dict[str, Any]) -> bool:
 
 def merge(out: File, sources: Sequence[File]) -> Merged:
     """Bring the rows of several stores into one; of two rows of one cell the better is kept."""
-    frames = [(source, read(source)) for source in sources]
+    frames = [read(source) for source in sources]
+    chosen: dict[str, dict[str, Any]] = {}
     added = replaced = kept = 0
     with Store(out) as store:
-        for _, frame in frames:
-            for values in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-                row = {str(name): value for name, value in values.items()}
-                old = store.get(str(row["key"]))
-                if old is None:
-                    added += 1
-                elif better(row, old):
-                    replaced += 1
-                else:
-                    kept += 1
-                    continue
-                store.put(row)
+        for row in (row for frame in frames for row in plain_rows(frame)):
+            key = str(row["key"])
+            old = chosen.get(key) or store.get(key)
+            if old is None:
+                added += 1
+            elif better(row, old):
+                replaced += 1
+            else:
+                kept += 1
+                continue
+            chosen[key] = row
+        store.put_many(chosen.values())
     return Merged(added, replaced, kept)
 
 
 def verify(path: File) -> list[str]:
     """Everything that is wrong with a store, a sentence each; an empty list when it is sound."""
     frame = read(path)  # header, program, schema and columns are checked on the way
-    faults: list[str] = []
     with sentences(Path(path)):
         connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
         try:
             answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
+            schema = schema_of(connection, Path(path))
         finally:
             connection.close()
-    faults += [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
-    for values in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-        faults += _row_faults({str(name): value for name, value in values.items()})
+    faults = [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
+    if schema not in (0, SCHEMA):  # the keys of the first schema cannot be made again
+        faults.append(f"The file has schema {schema}, not {SCHEMA}: `gfy records migrate {path}` rewrites it.")
+    for row in plain_rows(frame):
+        faults += _row_faults(row)
     return faults + _machine_faults(frame)
 
 
@@ -122,9 +117,9 @@ def _row_faults(row: dict[str, Any]) -> list[str]:
             except ValueError:
                 faults.append(f"Row {name} holds broken JSON in {column!r}.")
                 return faults
-    if {column: coerce(column, row[column]) for column in COLUMNS}["key"] != key_of(row):
+    if row["kind"] in KINDS and row["key"] != key_of(row):
         faults.append(
-            f"Row {name} does not hash to its key: what determines it was changed after it was measured."
+            f"Row {name} does not hash to its key: what identifies it was changed after it was measured."
         )
     if not row["problem"]:
         faults.append(f"Row {name} is an orphan: it names no problem.")

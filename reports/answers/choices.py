@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 
 NEEDS = {
     "solve": "the maximiser p* alone",

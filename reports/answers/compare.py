@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.tables import Cell, Table
 from reports.data.load import Rows, load
 from reports.data.numbers import seconds, small

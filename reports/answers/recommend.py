@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.choices import NEEDS, asked, best_rows, grid
 from reports.answers.snippet import compare_line, three_lines
 from reports.answers.standings import Standing, runner_up, standings, tied
+from reports.data.load import load
 from reports.data.numbers import seconds, small
 from reports.data.sources import default_results
-from reports.pages.content import read
 
 NEAR = 1.0  # decades; further away growth exponents, not constants, decide
 TOGETHER = 0.3  # problems this much further than the nearest are evidence too
@@ -72,8 +72,7 @@ def recommend(
     ./results is read, else the rows published with the project.
     """
     _check(k, rank, batch, tol, need)
-    rows, _ = read([Path(r) for r in results] if results else default_results())
-    frame = rows.compared
+    frame = load([Path(r) for r in results] if results else default_results()).compared
     question: dict[str, object] = {
         "energy": energy, "k": k, "rank": rank, "batch": batch, "device": device, "dtype": dtype,
         "need": need, "tol": tol, "regularizer": regularizer, "domain": domain,

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
-
-BACKWARD = (
-    "backward_spread_s", "backward_trace_s", "backward_compile_s", "backward_first_s", "backward_temp_bytes",
-    "backward_peak_host_bytes",
-)  # fmt: skip
 
 
 def labelled(frame: pd.DataFrame) -> pd.DataFrame:
@@ -27,49 +21,23 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     # Trainings and studies are shown apart from comparisons: what they write down is no variant of a solver.
     of_kind = [part.index for _, part in out.groupby("kind", sort=False, dropna=False)]
     for column, names in named.items():
-        part = _of_mode if column == "gradient" else _own
+        params = out["gradient_params" if column == "gradient" else "solver_params"]
         quoted = column == "solver_call"
-        labels = [_variants(names[at], out.loc[at, "solver_params"], part, quoted) for at in of_kind]
+        labels = [_variants(names[at], params[at], quoted) for at in of_kind]
         out[column] = pd.concat(labels) if labels else names
     out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
-    for name, values in _of_backward(out["extra"]).items():
-        out[name] = values
     for prefix in ("steady", "backward"):
         out[f"{prefix}_high_s"] = _upper(out, prefix)
     return out
 
 
-def _of_backward(extra: pd.Series) -> dict[str, pd.Series]:
-    """What rows say of the pass with a gradient beyond the columns; nan where they do not."""
-    out = {name: pd.Series(np.nan, index=extra.index) for name in BACKWARD}
-    told = extra[extra.notna() & extra.str.contains("backward_", regex=False, na=False)].map(parsed)
-    for name in out if len(told) else ():
-        values = told.map(lambda e, n=name: e.get(n))
-        out[name].loc[told.index] = pd.to_numeric(values, errors="coerce").astype("float64")
-    return out
-
-
-def _own(params: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in params.items() if k != "gradient"}
-
-
-def _of_mode(params: dict[str, Any]) -> dict[str, Any]:
-    mode = params.get("gradient")
-    return mode if isinstance(mode, dict) else {}
-
-
-def _variants(
-    names: pd.Series,
-    stored: pd.Series,
-    part: Callable[[dict[str, Any]], dict[str, Any]],
-    quoted: bool = False,
-) -> pd.Series:
+def _variants(names: pd.Series, stored: pd.Series, quoted: bool = False) -> pd.Series:
     """Each name, with those parameters in which the rows of that name differ: FrankWolfe(variant=away)."""
     pairs = pd.Series(list(zip(names, stored, strict=True)), index=names.index, dtype=object)
     by_name: dict[str, dict[str | None, dict[str, Any]]] = {}
     for name, text in dict.fromkeys(pairs):
-        by_name.setdefault(name, {})[text] = part(parsed(text))
+        by_name.setdefault(name, {})[text] = parsed(text)
     label = {}
     for name, found in by_name.items():
         keys = sorted({k for p in found.values() for k in p})

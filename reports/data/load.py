@@ -14,8 +14,10 @@ from typing import Any
 
 import pandas as pd
 
-from bench.store.records import COLUMNS, SCHEMA, RecordsError
-from bench.store.records import load as load_stores
+from bench.store import COLUMNS, KINDS, SCHEMA, RecordsError
+from bench.store import load as load_stores
+from bench.store.migration import migrated
+from bench.store.read import plain_rows
 from reports.data.labels import labelled
 
 REQUIRED = ("key", "status", "problem", "solver")
@@ -43,8 +45,7 @@ class Rows:
     @property
     def compared(self) -> pd.DataFrame:
         """The rows that measure a solver on an inner problem; trainings and simulations are told apart."""
-        others = ["multilabel", "imitation", "calibration", "dc", "structured"]
-        return self.frame[~self.frame["kind"].isin(others)]
+        return self.frame[self.frame["kind"].isin([name for name, kind in KINDS.items() if kind.compares])]
 
 
 def load(paths: Iterable[Path]) -> Rows:
@@ -68,7 +69,14 @@ def _read(file: Path) -> pd.DataFrame:
         frame = pd.read_csv(file, low_memory=False) if suffix == ".csv" else pd.read_parquet(file)
     except (ValueError, OSError, UnicodeDecodeError) as error:
         raise RecordsError(f"{file} cannot be read as {suffix[1:]} ({error}).") from error
-    return frame.assign(source=str(file))
+    return _of_this_schema(frame).assign(source=str(file))
+
+
+def _of_this_schema(frame: pd.DataFrame) -> pd.DataFrame:
+    """An export of a store of the first schema as the rows that a migration would make of it."""
+    if not {"schema", "kind", "key", "status", "versions"} <= set(frame.columns) or not (frame["schema"] == 1).all():
+        return frame
+    return pd.DataFrame([migrated(row) for row in plain_rows(frame)], columns=list(COLUMNS))
 
 
 def tidy(frame: pd.DataFrame) -> Rows:

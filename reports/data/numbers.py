@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: seconds with a unit, sizes in bytes, small gaps in powers of ten."""
+"""Numbers as a reader wants them: seconds with a unit, small gaps in powers of ten."""
 
 from __future__ import annotations
 
@@ -27,12 +27,6 @@ def small(value: float) -> str:
     return "-" if not math.isfinite(value) else "0" if value == 0 else f"{value:.0e}"
 
 
-def size(value: float) -> str:
-    """Bytes in binary units."""
-    if not math.isfinite(value):
-        return "-"
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1024
-    raise AssertionError("unreachable")
+def significant(value: float) -> str:
+    """Three digits, whole numbers from 100 on: 0.674, 4.4, 1,034."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The rows as the page holds them: columns of codes or numbers, few bytes a row, for its own script."""
+"""The rows as the page holds them: columns of codes or numbers, few bytes per row, for its own script."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.store.records import COLUMNS
+from bench.store import COLUMNS, FIELDS
 from reports.data.links import Links
 
 ROW_LIMIT = 20_000  # a phone scrolls, sorts and filters this many without trouble
 MAIN = (
     "family", "k", "solver", "gradient", "backend", "dtype", "tol", "gap_rel", "steady_s", "backward_s",
-    "status",    "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
+    "argmax_grad_s", "status", "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
-HIDDEN = {"samples"}  # long; it is in the CSV file
+HIDDEN = {"samples", "backward_samples"}  # long; they are in the CSV file
 
 
 def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:
@@ -42,10 +42,20 @@ def payload(frame: pd.DataFrame, links: Links) -> str:
     where = {row: i for i, row in enumerate(frame["id"])}
     columns = {name: _column(frame[name]) for name in ["id", *names]}
     sets = [[where[r] for r in rows if r in where] for rows in links.sets]
-    content = {"n": len(frame), "main": [c for c in MAIN if c in names], "columns": columns, "sets": sets}
+    about = {name: _about(name) for name in names}
+    content = {
+        "n": len(frame), "main": [c for c in MAIN if c in names], "columns": columns, "sets": sets, "about": about,
+    }  # fmt: skip
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
         "<", "\\u003c"
     )
+
+
+def _about(name: str) -> str:
+    """What stands behind a column's name: its meaning, its unit, and which way is better."""
+    field = FIELDS[name]
+    better = f"{field.better} is better" if field.better else ""
+    return "; ".join(part for part in (field.about, field.unit and f"in {field.unit}", better) if part)
 
 
 def _column(values: pd.Series) -> dict[str, Any]:

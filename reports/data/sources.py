@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 
 USUAL = ("results", "gfy-results", ".")
 
@@ -26,6 +26,13 @@ def default_results(folder: Path | None = None) -> list[Path]:
         "file with "
         "--results FILE."
     )
+
+
+def with_experiments(results: Iterable[Path]) -> list[Path]:
+    """The named files, and the stores of the paper's experiments that lie beside them under their usual names."""
+    named = [Path(r) for r in results]
+    beside = [r.parent / name for r in named for name in ("multilabel.sqlite", "imitation.sqlite")]
+    return list(dict.fromkeys([*named, *(b for b in beside if b.is_file())]))
 
 
 def published_results() -> Path | None:

@@ -180,17 +180,27 @@ def inline(svg: str, name: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", body)
 
 
+def on_white(svg: str) -> str:
+    """The SVG with a white ground, for a file that is looked at by itself."""
+    return re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
+
+
 def save(drawn: Drawn, folder: Path) -> str:
     """Write NAME.svg, NAME.png and NAME.csv; returns the SVG for the page."""
+    svg = save_picture(drawn, folder)
+    drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
+    return inline(svg, drawn.name)
+
+
+def save_picture(drawn: Drawn, folder: Path) -> str:
+    """Write NAME.svg and NAME.png; returns the SVG without its white ground."""
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
     svg = svg_text(drawn)
-    on_white = re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
-    (folder / f"{drawn.name}.svg").write_text(on_white, encoding="utf-8")
+    (folder / f"{drawn.name}.svg").write_text(on_white(svg), encoding="utf-8")
     with mpl.rc_context({**settings(), "figure.constrained_layout.use": False}):
         drawn.figure.savefig(
             folder / f"{drawn.name}.png", dpi=140, facecolor="#ffffff", pil_kwargs={"compress_level": 3}
         )
-    drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
-    return inline(svg, drawn.name)
+    return svg

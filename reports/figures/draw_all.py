@@ -17,14 +17,14 @@ from reports.figures import (
     fronts,
     geometry,
     growth,
+    imitation,
     memory,
+    multilabel,
     profile,
     slopes,
     training,
 )
-from reports.figures import experiments as papers
 from reports.figures.palette import Palette
-from reports.pages.experiments import Experiments
 
 
 def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol: float) -> list[base.Drawn]:
@@ -33,8 +33,8 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         lambda: curves.draw(frame, palette, "gap-time"),
         lambda: curves.draw(frame, palette, "gap-steps"),
         lambda: growth.draw(frame, palette, tol),
-        lambda: _profile(frame, palette, tol, "solve"),
-        lambda: _profile(frame, palette, tol, "loss-gradient"),
+        lambda: profile_of(frame, palette, tol, "solve"),
+        lambda: profile_of(frame, palette, tol, "loss-gradient"),
         lambda: fronts.draw(frame, palette),
         lambda: agreement.draw(frame),
         lambda: slopes.draw(frame),
@@ -46,14 +46,16 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         return [drawn for recipe in recipes if (drawn := recipe()) is not None]
 
 
-def experiments(frame: pd.DataFrame, found: Experiments) -> list[base.Drawn]:
-    """The figures of the paper's experiments, where their results are at hand."""
+def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame) -> list[base.Drawn]:
+    """The figures of the paper's experiments, where their rows are at hand.
+
+    Args:
+        frame: All rows.
+        trained: The lines of the multilabel tables.
+        seeds: One line per seed of the imitation experiment.
+    """
     with base.style():
-        drawn = [
-            papers.draw_multilabel(found.multilabel),
-            papers.draw_imitation(found.imitation),
-            training.draw(frame),
-        ]
+        drawn = [multilabel.draw(trained), imitation.draw(seeds), training.draw(frame)]
     return [d for d in drawn if d is not None]
 
 
@@ -63,7 +65,8 @@ def explained() -> list[base.Drawn]:
         return [geometry.draw_geometry(), geometry.draw_losses()]
 
 
-def _profile(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+def profile_of(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
+    """The performance profile of the rows that measure a need; None where there are none."""
     rows = asked(frame, need)
     best = best_rows(rows[rows["status"] != "unsupported"], tol)
     return profile.draw(grid(best), palette, tol, need) if len(best) else None

@@ -23,7 +23,7 @@ DASHES: dict[str, Any] = {
 def training(frame: pd.DataFrame) -> pd.DataFrame:
     """Curves of trainings: `extra` may hold {"curve": {"seconds" or "epoch": [...], "score": [...]}}."""
     lines = []
-    for row in frame[frame["kind"] == "multilabel"].itertuples():
+    for row in frame[frame["kind"].isin(["multilabel", "training"])].itertuples():
         extra = parsed(row.extra)
         curve = extra.get("curve")
         if not isinstance(curve, dict) or not isinstance(curve.get("score"), list):

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.compare import Comparison, change_table, compare
 from reports.data.load import Rows
-from reports.data.settings import limitations, places, rules
 from reports.data.sources import writing
 from reports.figures import base
 from reports.figures.palette import Palette
 from reports.pages.content import Part, Picture, Report
-from reports.pages.experiments import Experiments
+from reports.pages.settings import limitations, places, rules
 
 TITLES = {"html": "compare.html", "md": "compare.md", "latex": "compare.tex"}
 
@@ -48,7 +47,7 @@ def _report(result: Comparison, out: Path) -> Report:
     pictures = [Picture(drawn, base.save(drawn, out / "figures"))] if drawn else []
     made = Report(
         rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None,
-        experiment_tables=[change_table(result)], experiments=Experiments(),
+        experiment_tables=[change_table(result)],
         parts=[Part("All paired times", pictures)],
         places=places(both), rules=_rules(), limitations=limitations(rows, 1e-6),
     )  # fmt: skip

@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
+from reports.answers.imitation import seeds_frame
+from reports.answers.multilabel import lines
 from reports.answers.tables import Table, failures, rankings
 from reports.answers.verdict import Verdict, verdicts
-from reports.data.load import Rows, load, tidy
-from reports.data.settings import Place, limitations, places, rules
+from reports.data.load import Rows, load
+from reports.data.sources import with_experiments
 from reports.figures import draw_all, theory
 from reports.figures.base import Drawn, save
 from reports.figures.palette import Palette
-from reports.pages.experiments import Experiments, imitation_table, multilabel_tables, split
+from reports.pages.imitation import imitation_table
+from reports.pages.multilabel import multilabel_tables
+from reports.pages.settings import Place, limitations, places, rules
 
 NEEDS = ("loss-gradient", "solve")
 DRAWN_PLACES = 3  # machines and devices that get figures; tables and verdicts are made for all
@@ -50,7 +54,6 @@ class Report:
     rankings: dict[str, list[Table]]
     failures: Table | None
     experiment_tables: list[Table]
-    experiments: Experiments
     parts: list[Part]
     places: list[Place]
     rules: list[str]
@@ -91,41 +94,28 @@ class Report:
         )
 
 
-def read(results: Sequence[Path]) -> tuple[Rows, Experiments]:
-    """Rows and experiment tables of the named files."""
-    paths = [Path(r) for r in results]
-    if not paths:
-        raise RecordsError("No result file was given: name one with --results FILE.")
-    stores, found = split(paths)
-    return (load(stores) if stores else tidy(_no_rows())), found
-
-
-def _no_rows() -> pd.DataFrame:
-    from bench.store.records import COLUMNS
-
-    return pd.DataFrame(columns=list(COLUMNS))
-
-
 def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
     """Read, judge, tabulate and draw; figure files go to the folder `figures`."""
     if not 0 < tol < 1:
         raise RecordsError(f"tol is {tol!r}; it must lie between 0 and 1, for example 1e-6.")
-    rows, found = read(results)
+    rows = load(with_experiments(results))
     frame = rows.compared
     judged = verdicts(frame, tol, NEEDS) if len(frame) else []
-    tables = multilabel_tables(found.multilabel)
-    imitated = imitation_table(found.imitation)
+    trained, seeds = lines(rows.frame)[0], seeds_frame(rows.frame)
+    imitated = imitation_table(seeds)
     return Report(
         rows=rows, tol=tol, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=judged,
         rankings={need: rankings(frame, tol, need) if len(frame) else [] for need in NEEDS},
         failures=failures(frame) if len(frame) else None,
-        experiment_tables=tables + ([imitated] if imitated else []), experiments=found,
-        parts=_draw(rows, judged, found, figures, tol), places=places(rows.frame), rules=rules(tol),
+        experiment_tables=multilabel_tables(trained) + ([imitated] if imitated else []),
+        parts=_draw(rows, judged, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
         limitations=limitations(rows, tol),
     )  # fmt: skip
 
 
-def _draw(rows: Rows, judged: list[Verdict], found: Experiments, folder: Path, tol: float) -> list[Part]:
+def _draw(
+    rows: Rows, judged: list[Verdict], found: tuple[pd.DataFrame, pd.DataFrame], folder: Path, tol: float
+) -> list[Part]:
     frame = rows.compared
     palette = Palette(frame["solver"])
     parts = []
@@ -138,7 +128,7 @@ def _draw(rows: Rows, judged: list[Verdict], found: Experiments, folder: Path, t
         for d in drawn:
             d.name += f"-{number + 1}" if number else ""
         parts.append(Part(f"Measured on {device}, {group}", _saved(drawn, folder)))
-    experiments = draw_all.experiments(rows.frame, found)
+    experiments = draw_all.experiments(rows.frame, *found)
     if experiments:
         parts.append(Part("The paper's experiments", _saved(experiments, folder)))
     studied = theory.studied(rows.frame)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.data.links import Links
 from reports.data.numbers import seconds, small
 from reports.data.payload import ROW_LIMIT, csv_columns, embedded, payload

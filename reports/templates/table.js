@@ -95,7 +95,7 @@
       const sorted = state.sort === name;
       const th = make("th", null, { scope: "col", "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" });
       if (numeric[name]) th.className = "n";
-      const button = make("button", name + (sorted ? (state.down ? " ▼" : " ▲") : ""), { type: "button", "data-sort": name });
+      const button = make("button", name + (sorted ? (state.down ? " ▼" : " ▲") : ""), { type: "button", "data-sort": name, title: data.about[name] });
       button.addEventListener("click", () => {
         state.down = sorted ? !state.down : false;
         state.sort = name;

@@ -19,7 +19,8 @@ import typer
 from typer.testing import CliRunner
 
 from bench.commands.reproduce_imitation import imitation
-from bench.experiments.imitation.command import Options, reproduce
+from bench.commands.reproduce_imitation import run as reproduce
+from bench.experiments.imitation.command import Options
 from bench.experiments.imitation.demonstrations import Demonstrations, Scaling, load_demonstrations
 from bench.experiments.imitation.experiment import Experiment
 from bench.experiments.imitation.models import Model
@@ -27,7 +28,7 @@ from bench.experiments.imitation.settings import GRIDS, Grid
 from bench.experiments.imitation.simulation import make_environment
 from bench.experiments.imitation.tasks import find_task
 from bench.experiments.imitation.training import Run, Trained
-from bench.store.records import Store, read
+from bench.store import Store, read
 from gfy.errors import GfyValueError
 
 HAS_DATA = pytest.mark.skipif("GFY_DATA" not in os.environ, reason="GFY_DATA does not name the datasets")
@@ -83,7 +84,7 @@ def test_the_whole_experiment_in_small_and_resumed(
         raise AssertionError("nothing is left to train")
 
     monkeypatch.setattr("bench.experiments.imitation.experiment.train", trained)
-    monkeypatch.setattr("bench.experiments.imitation.figure.draw", lambda frame, stem: [])  # drawn once above
+    monkeypatch.setattr("reports.figures.imitation.draw", lambda frame: None)  # drawn once above
     reproduce(tuned)  # everything is there
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "imitation.csv"), written)
     # A longer evaluation reads the trained policies from their files.

@@ -68,7 +68,7 @@ def test_a_row_is_complete(tmp_path: Path, backend: str) -> None:
         assert (frame.trace_s > 0).all()
         assert (frame.temp_bytes >= 0).all()
         assert (frame.break_even > 0).all()
-        assert all(json.loads(e)["one_program_for_all_tolerances"] for e in frame.extra)
+        assert frame.one_program.eq(1).all()
     else:
         assert frame.compile_s.isna().all()
 
@@ -77,7 +77,7 @@ def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     frame = measured(suite(backends=["jax"], solvers=toys("Fixed")), tmp_path / "r.sqlite")
     assert set(frame.status) == {"ok"}
-    assert not any(json.loads(e)["one_program_for_all_tolerances"] for e in frame.extra)
+    assert frame.one_program.eq(0).all()
     assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
 
 

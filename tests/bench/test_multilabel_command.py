@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ for package in ("jax", "optax", "sklearn"):
 from bench.commands.predict import predict  # noqa: E402
 from bench.commands.reproduce import app as reproduce  # noqa: E402
 from bench.commands.train import train  # noqa: E402
-from bench.experiments.multilabel.cells import FULL, QUICK, Cell, paper_accuracy, plan  # noqa: E402
+from bench.experiments.multilabel.cells import Cell, Effort, paper_accuracy, plan  # noqa: E402
 from bench.experiments.multilabel.run import fill, missing  # noqa: E402
-from bench.experiments.multilabel.table import COLUMNS, html_page, latex, lines, markdown, note, write_csv  # noqa: E402
-from bench.store.records import Store  # noqa: E402
+from bench.store import Store  # noqa: E402
+from bench.store.maintenance import verify  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
 
 
@@ -79,17 +78,30 @@ def test_quick_reproduction_is_resumable(tmp_path: Path) -> None:
     assert "A short run, not the paper's protocol" in said
     assert "10 epochs" in said
     assert "100 epochs" not in said
+    assert verify(tmp_path / "multilabel-quick.sqlite") == []
 
 
-def test_the_caption_says_what_was_run() -> None:
-    full, quick = note(FULL), note(QUICK)
-    assert "100 epochs of Adam with a rate that falls" in full
-    assert "50 settings (5 penalties, 10 rates)" in full
-    assert "of 3 seeds" in full
-    assert "short" not in full
-    assert "best of 8 settings (2 penalties, 4 rates)" in quick
-    assert "of one seed" in quick
-    assert "falls" not in note(replace(FULL, decay=False))
+def test_stored_rows_become_the_files(tmp_path: Path) -> None:
+    with Store(tmp_path / "multilabel.sqlite") as store:
+        store.put(stored_row(Cell("yeast", "pairwise"), 80.4))
+    arguments = ["multilabel", "--stored-only", "--dataset", "yeast", "--table", "gradients", "--out", str(tmp_path)]
+    done = CliRunner().invoke(reproduce, arguments)
+    assert done.exit_code == 0, done.output
+    for name in ("multilabel.csv", "multilabel.md", "multilabel.html", "multilabel.tex"):
+        assert f"wrote {tmp_path / name}" in done.output
+        assert "80.4" in (tmp_path / name).read_text("utf-8")
+
+
+def test_a_cell_is_identified_by_everything_that_decides_it() -> None:
+    cell = Cell("yeast", "pairwise")
+    others = [
+        Cell("scene", "pairwise"), Cell("yeast", "spen"), Cell("yeast", "pairwise", "energy"),
+        Cell("yeast", "pairwise", gradient="implicit"), Cell("yeast", "pairwise", rank=2),
+        Cell("yeast", "pairwise", regularizer="shannon"), Cell("yeast", "pairwise", solver="DualNewton"),
+        *(Cell("yeast", "pairwise", effort=Effort(**{name: value})) for name, value in
+          {"epochs": 1, "batch": 1, "penalties": 1, "rates": 1, "seeds": (0,), "decay": False}.items()),
+    ]  # fmt: skip
+    assert len({one.key for one in [cell, *others]}) == len(others) + 1
 
 
 def test_the_plan_and_the_papers_figures() -> None:
@@ -105,12 +117,13 @@ def test_the_plan_and_the_papers_figures() -> None:
 
 def stored_row(cell: Cell, score: float) -> dict[str, Any]:
     chosen = {"penalty": 0.1, "rate": 0.01, "gain": 1.0}
-    extra = {"loss": cell.loss, "sd": 0.25, "seconds": 12.34, "held_out_accuracy": 80.0, "chosen": chosen}
+    extra = {"seconds": 12.34, "held_out_accuracy": 80.0, "chosen": chosen}
     return {
-        "key": cell.key,
-        "kind": "multilabel",
+        **cell.columns,
         "status": "ok",
         "score": score,
+        "score_sd": 0.25,
+        "score_paper": paper_accuracy(cell),
         "gap": 1e-9,
         "concave": 1,
         "extra": extra,
@@ -144,7 +157,7 @@ def test_cells_go_to_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         fill(cells, store, scheduler="tcp://127.0.0.1:9")
 
 
-def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_stored_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = plan(("yeast", "scene"), ("gradients",))
     with Store(tmp_path / "rows.sqlite") as store:
         monkeypatch.setattr(
@@ -153,14 +166,3 @@ def test_tables_come_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         )
         assert fill(cells[:3], store) == 3
         assert missing(cells, store) == cells[3:]
-        found = lines(store, ("yeast", "scene"), ("gradients",), FULL)
-    assert len(found) == 3
-    write_csv(tmp_path / "t.csv", found)
-    read = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
-    assert tuple(read[0]) == COLUMNS
-    assert read[0]["accuracy"] == "80.4"
-    assert read[0]["paper"] == "80.19"
-    assert "| 80.40 ± 0.25 | 80.19 | +0.21 |" in markdown(found, FULL)
-    assert "<td>80.40 ± 0.25</td>" in html_page(found, FULL)
-    assert r"80.40 $\pm$ 0.25 (80.19)" in latex(found)
-    assert r"\end{tabular}" in latex(found)

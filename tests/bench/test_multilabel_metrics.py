@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.experiments.common.metrics import metrics, paired_bootstrap, precision_at, right_decisions
+from bench.experiments.common.metrics import metrics, precision_at, right_decisions
 from gfy.errors import GfyValueError
 
 
@@ -36,15 +36,3 @@ def test_what_cannot_be_judged_is_refused() -> None:
         metrics(np.array([[np.nan, 0.1]]), np.zeros((1, 2)))
     with pytest.raises(GfyValueError, match="same"):
         metrics(np.zeros((3, 2)), np.zeros((3, 1)))
-
-
-def test_bootstrap_tells_luck_from_difference(rng: np.random.Generator) -> None:
-    a = rng.uniform(0.5, 1.0, size=200)
-    better = paired_bootstrap(a + 0.02, a + rng.normal(0, 0.02, size=200), draws=2000)
-    assert better["p_value"] < 0.01
-    assert better["low"] < better["difference"] < better["high"]
-    luck = paired_bootstrap(a, rng.permutation(a), draws=2000)
-    assert luck["p_value"] > 0.01
-    assert luck["low"] < 0 < luck["high"]
-    with pytest.raises(GfyValueError, match="one length"):
-        paired_bootstrap(a, a[:-1])

@@ -19,7 +19,7 @@ from bench.experiments.multilabel import recipe as multilabel_recipe  # noqa: E4
 from bench.experiments.multilabel import studies as multilabel_studies  # noqa: E402
 from bench.experiments.multilabel.cells import Cell, Effort  # noqa: E402
 from bench.experiments.multilabel.recipe import TRIALS, Trial, settle  # noqa: E402
-from bench.store.records import Store  # noqa: E402
+from bench.store import Store, key_of  # noqa: E402
 
 EFFORT = Effort(epochs=2, penalties=1, rates=2, seeds=(0, 1))
 
@@ -75,4 +75,4 @@ def test_every_trial_has_a_reference_and_changes_something() -> None:
         changes = bool(trial.effort or trial.recipe or trial.model or trial.gain != 1.0)
         assert changes == (trial.choice != "as used")
         assert Trial(trial.energy, "as used") in TRIALS
-    assert len({trial.key("yeast", EFFORT) for trial in TRIALS}) == len(TRIALS)
+    assert len({key_of(trial.columns("yeast", EFFORT)) for trial in TRIALS}) == len(TRIALS)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.store.records import Store, load
+from bench.store import Store, load
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ def as_reader(script: str, *args: str) -> subprocess.CompletedProcess[str]:
 def test_rows_are_read_and_none_is_written(kept: Path) -> None:
     script = """
 import pandas, sqlite3
-from bench.store.records import RecordsError, Store, load
+from bench.store import RecordsError, Store, load
 load(sys.argv[1] + "/compare.sqlite")  # wakes what reading needs
 become(sys.argv[1])
 assert len(load(sys.argv[1] + "/compare.sqlite")) == 1

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.store import records
-from bench.store.records import COLUMNS, RecordsError, Store, key_of, load
+import bench.store as records
+from bench.store import COLUMNS, RecordsError, Store, key_of, load
 
 
 def row(**changes: object) -> dict[str, object]:
@@ -36,7 +36,7 @@ def test_a_row_comes_back_as_it_went_in(tmp_path: Path) -> None:
     assert got.distance == float("inf")
     assert np.isnan(got.value)
     assert got.solver_params == '{"a":[2,3],"b":1}'
-    assert got.schema == 1
+    assert got.schema == records.SCHEMA == 2
     assert got.created.endswith("+00:00")
 
 
@@ -64,6 +64,7 @@ def test_putting_a_key_again_replaces_the_row(tmp_path: Path) -> None:
         ({"status": "fine"}, "status"),
         ({"kind": "x"}, "kind"),
         ({"k": "many"}, "'k'"),
+        ({"key": "0" * 64}, "key 000000000000 is not that of the row"),
     ],
 )
 def test_a_wrong_row_gets_a_sentence_and_is_not_stored(tmp_path: Path, changes: dict, words: str) -> None:
@@ -161,7 +162,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 def test_a_full_disk_gives_a_sentence_and_leaves_a_readable_store(tmp_path: Path) -> None:
     script = f"""
 import resource
-from bench.store.records import RecordsError, Store
+from bench.store import RecordsError, Store
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 store, written = Store({str(tmp_path / "r.sqlite")!r}), 0
 try:
@@ -179,7 +180,7 @@ except RecordsError as error:
 
 def test_records_needs_neither_framework() -> None:
     script = (
-        "import sys, bench.store.records, bench; print([m for m in ('jax', 'torch', 'pandas') if m in sys.modules])"
+        "import sys, bench.store, bench; print([m for m in ('jax', 'torch', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.store import RecordsError, Store, load
 from bench.store.maintenance import export, merge, verify
-from bench.store.records import RecordsError, Store, load
 
 
 def fill(path: Path, *changes: dict[str, object]) -> Path:

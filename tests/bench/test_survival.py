@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.store import load
 from bench.store.maintenance import verify
-from bench.store.records import load
 
 HERE = Path(__file__).parent
 CELLS = 30
@@ -23,7 +22,7 @@ RUN = """
 import signal, sys, time
 from bench.plan.cells import Cell, Group, Settings
 from bench.plan.matrix import Plan
-from bench.store.records import RecordsError, Store
+from bench.store import RecordsError, Store
 from bench.run.executor import Run
 from bench.plan.remaining import remaining
 facts = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
@@ -58,7 +57,7 @@ def sound(store: Path) -> list[str]:
     assert frame.solver.is_unique
     assert (frame.status == "ok").all()
     assert (frame.gap == 1e-9).all()
-    assert frame.extra.map(lambda text: json.loads(text)["repeat"]).eq(1).all()
+    assert frame.repeat_asked.eq(1).all()
     return frame.solver.tolist()
 
 
@@ -134,7 +133,7 @@ def test_a_clock_that_goes_backwards_harms_nothing(tmp_path: Path) -> None:
         "import itertools, datetime as _d\n"
         "_falling = itertools.count(2_000_000_000, -3600)\n"
         "time.time = lambda: float(next(_falling))\n"
-        "import bench.store.records as _r\n"
+        "import bench.store.keys as _r\n"
         "class _Back(_d.datetime):\n"
         "    @classmethod\n"
         "    def now(cls, tz=None): return _d.datetime.fromtimestamp(time.time(), tz)\n"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bench.store import RecordsError, Store, load
 from bench.store.importers import main, tidy
-from bench.store.records import RecordsError, Store, load
 
 
 def pytest_file(folder: Path) -> Path:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
 import pytest
-from doc_pages import DOCS, ROOT
+from doc_pages import DOCS, ROOT, script
 
 import gfy
 import solvers
-from bench.store.records import COLUMNS, Store
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from bench.store import COLUMNS, KINDS, Store
+from reports.answers.bars import bars_table, speed_table
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +26,23 @@ def test_the_documents_say_what_the_stored_rows_say(generate: ModuleType) -> Non
         assert path.read_text("utf-8") == text, f"{path.name} is out of date: run `python docs/generate.py`"
 
 
-def test_the_figures_show_what_the_code_computes(generate: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    generate.draw(tmp_path)
-    for made in tmp_path.glob("*.csv"):
-        kept = pd.read_csv(generate.FIGURES / made.name)
-        pd.testing.assert_frame_equal(pd.read_csv(made), kept, rtol=1e-9, atol=1e-12)
-        assert (generate.FIGURES / f"{made.stem}.svg").is_file()
+def test_the_pictures_of_the_readme_show_what_the_stored_rows_say(generate: ModuleType) -> None:
+    pytest.importorskip("seaborn")
+    assert generate.stale() == [], "run `python docs/generate.py`"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in generate.KEPT:
+        assert f'src="docs/figures/{name}.svg"' in readme
+
+
+def test_the_source_tree_keeps_rows_and_no_generated_page(generate: ModuleType) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "docs/results", "docs/figures"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    kept = {f"docs/figures/{name}.svg" for name in generate.KEPT}
+    found = {name for name in listed.stdout.split() if (ROOT / name).exists() and not name.endswith(".sqlite")}
+    assert found <= kept
 
 
 def timing(solver: str, seconds: float, ours: bool, status: str = "ok") -> dict[str, object]:
@@ -70,19 +69,24 @@ def test_the_headline_is_the_best_of_each_side(
             "kind": "bars", "status": "ok", "problem": "work k=5", "solver": "bar", "score": 25.0,
             "score_name": "demo: ours against", "extra": {"sense": ">=", "bar": 30.0, "verdict": "SHORT"},
         })  # fmt: skip
-    frame = generate.rows_of("bars.sqlite")
-    line = generate.speed_table(frame).splitlines()[2]
+    frame = generate.bars()
+    line = speed_table(frame).splitlines()[2]
     assert "Quick" in line
     assert "Peer" in line
     assert line.endswith("| 25 |")
-    assert generate.bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | **no** |")
+    assert bars_table(frame).splitlines()[2].endswith("| 25 | >= 30 | **no** |")
     assert "Quick" in generate.headline()
     assert "Quick" in generate.results()
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("seaborn")
+    (drawn,) = generate.pictures()
+    assert drawn.data.to_dict("list") == {"work": ["work k=5"], "times": [25.0]}
     generate.draw(tmp_path / "figures")
-    drawn = pd.read_csv(tmp_path / "figures" / "headline.csv")
-    assert drawn.to_dict("list") == {"work": ["work k=5"], "times": [25.0]}
     assert "25 x" in (tmp_path / "figures" / "headline.svg").read_text("utf-8")
+    monkeypatch.setattr(generate, "FIGURES", tmp_path / "figures")
+    assert tmp_path / "figures" / "headline.svg" not in generate.stale()
+    with Store(tmp_path / "bars.sqlite") as store:
+        store.put(timing("Quick", 0.001, True) | {"created": "2999-01-01"})
+    assert tmp_path / "figures" / "headline.svg" in generate.stale()
 
 
 def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
@@ -90,9 +94,9 @@ def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
         generate.between("no markers here", "headline", "text")
 
 
-def test_every_column_of_a_row_is_explained() -> None:
+def test_every_column_and_kind_of_a_row_is_explained() -> None:
     page = (DOCS / "reference" / "rows.md").read_text("utf-8")
-    assert not [name for name in COLUMNS if f"`{name}`" not in page]
+    assert not [name for name in (*COLUMNS, *KINDS) if f"| `{name}` |" not in page]
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -143,10 +147,6 @@ def test_the_answer_counts_the_winners_of_the_published_rows(
 ) -> None:
     monkeypatch.setattr(generate, "RESULTS", tmp_path)
     assert "nox -s compare" in generate.answer()
-    monkeypatch.setattr(generate, "ROOT", tmp_path)
-    picture = tmp_path / "report" / "figures" / "profile-loss-gradient.svg"
-    picture.parent.mkdir(parents=True)
-    picture.write_text("<svg/>")
     with Store(tmp_path / "compare.sqlite") as store:
         for family, solver, seconds in (("a", "Quick", 0.001), ("a", "Slow", 0.1), ("b", "Quick", 0.002)):
             store.put({
@@ -159,4 +159,5 @@ def test_the_answer_counts_the_winners_of_the_published_rows(
     assert "Of 2 problem families" in said
     assert "Quick on 2 (0 by a tie)" in said
     assert "Slow" not in said
-    assert 'src="report/figures/profile-loss-gradient.svg"' in said
+    assert 'src="docs/figures/profile-loss-gradient.svg"' in said
+    assert "From 3 [rows]" in said

@@ -53,23 +53,19 @@ def store(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def gathered(store: Path, folder: Path):
-    """Everything a report of the store says, with experiment tables lying beside the store."""
+def gathered(synthetic: ModuleType, store: Path, folder: Path):
+    """Everything a report of the store says, with the stores of the experiments lying beside it."""
+    from bench.store import Store
     from reports.pages.content import gather
 
-    (store.parent / "multilabel.csv").write_text(
-        "table,dataset,energy,loss,gradient,accuracy,sd,paper,seconds\n"
-        "energies,yeast,unary-linear,gfy,envelope,79.9,0.1,79.76,10\n"
-        "energies,yeast,pairwise,gfy,envelope,80.3,0.2,80.19,12\n"
-        "energies,scene,pairwise,gfy,envelope,91.4,0.1,91.58,12\n",
-        encoding="utf-8",
-    )
-    (store.parent / "imitation.csv").write_text(
-        "task,model,setting,trajectories,seed,episodes,return,sd,normalised\n"
-        "hopper,unary,paper,4,0,10,2000,10,0.7\nhopper,unary,paper,4,1,10,2100,10,0.75\n"
-        "hopper,pairwise,paper,4,0,10,2500,10,0.9\nhopper,pairwise,paper,11,0,10,2700,10,0.97\n",
-        encoding="utf-8",
-    )
+    with Store(store.parent / "multilabel.sqlite") as beside:
+        beside.put(synthetic.trained(energy="unary-linear", accuracy=79.9, score_paper=79.76))
+        beside.put(synthetic.trained(score_paper=80.19))
+        beside.put(synthetic.trained("scene", accuracy=91.4, score_paper=91.58))
+    with Store(store.parent / "imitation.sqlite") as beside:
+        for model, seed, mean in (("unary", 0, 1966.0), ("unary", 1, 2105.0), ("pairwise", 0, 2522.0)):
+            beside.put(synthetic.imitated(model, seed, mean, trajectories=4))
+        beside.put(synthetic.imitated("pairwise", 0, 2716.6))
     return gather([store], folder / "figures")
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.store.records import COLUMNS, Store
+from bench.store import COLUMNS, Store
+from bench.store.read import plain_rows
 
 # solver: seconds at k = 100 and gap 1e-6, growth exponent, digits gained a step, steps per digit cost
 SOLVERS: dict[str, tuple[float, float, float]] = {
@@ -36,7 +37,7 @@ MACHINE = {"cpu": "Example CPU", "cores": 2, "os": "Linux"}
 def row(**given: Any) -> dict[str, Any]:
     """One complete row that certified; any column can be given another value."""
     base: dict[str, Any] = {
-        "schema": 1, "kind": "compare", "status": "ok", "created": "2026-01-02T03:04:05+00:00",
+        "schema": 2, "kind": "compare", "status": "ok", "created": "2026-01-02T03:04:05+00:00",
         "problem": "pairwise-gini", "family": "pairwise-gini", "energy": "Pairwise",
         "regularizer": "BinaryGini",
         "domain": "Box", "k": 174, "batch": 256, "rank": 1, "seed": 0, "problem_params": "{}",
@@ -139,6 +140,37 @@ def _ladder(
 def store(path: Path, frame: pd.DataFrame) -> Path:
     """Write a frame into a result store."""
     with Store(path) as target:
-        for line in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-            target.put(line)
+        target.put_many({**line, "key": None} for line in plain_rows(frame))
     return path
+
+
+def trained(dataset: str = "yeast", energy: str = "pairwise", accuracy: float = 80.3, **given: Any) -> dict[str, Any]:
+    """The row of one cell of the multilabel tables: the paper's effort unless `effort` says otherwise."""
+    effort = {"epochs": 100, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True} | given.pop("effort", {})
+    told = {
+        "seconds": 12.34, "held_out_accuracy": 80.0, "chosen": {"penalty": 0.1, "rate": 0.01, "gain": 1.0},
+        "training": {"selection": 3}, "right_decisions": [14, 20, 33, 42],
+    } | given.pop("extra", {})  # fmt: skip
+    return {
+        "kind": "multilabel", "status": "ok", "problem": dataset, "family": "multilabel", "energy": energy,
+        "regularizer": "gini", "loss": "gfy", "gradient": "envelope", "batch": 32, "k": 14, "score": accuracy,
+        "score_sd": 0.2, "score_name": "test accuracy (%)", "gap": 1e-9, "concave": 1, "machine": "m1",
+        "solver": "DualNewton", "problem_params": {"recipe": 3, "solver": "auto", **effort}, "extra": told, **given,
+    }  # fmt: skip
+
+
+def imitated(model: str, seed: int, mean: float, trajectories: int = 11, **given: Any) -> dict[str, Any]:
+    """The row of one seed of the imitation experiment; expert 2800 and random 20."""
+    params = {
+        "task": "Hopper-v5", "model": model, "setting": "paper", "trajectories": trajectories, "episodes": 4,
+        "rate": 1e-4, "hidden": 16, "gamma": 1.0, "l2": 0.0, "steps": 20_000, "batch": 256,
+    } | given.pop("params", {})  # fmt: skip
+    told = {
+        "normalised": (mean - 20.0) / 2780.0, "expert": 2800.0, "random": 20.0, "returns": [mean] * 4, "length": 900.0,
+        "loss": 0.1, "runs": 3, "train_s": 5.0, "evaluation_s": 2.0, "policy_s": 0.2, "simulation_s": 1.8,
+    }  # fmt: skip
+    return {
+        "kind": "imitation", "status": "ok", "problem": params["task"], "family": f"{model}-gini", "seed": seed,
+        "problem_params": params, "score": mean, "score_sd": 2.58, "score_name": "return", "gap": 1e-7, "load": 0.0,
+        "machine": "m1", "solver": "DualNewton", "extra": told, **given,
+    }  # fmt: skip

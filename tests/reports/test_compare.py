@@ -8,7 +8,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.compare import change_table, compare
 from reports.pages.compare_page import build_comparison
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.data.load import load, tidy
 
 
@@ -76,7 +76,7 @@ def test_machines_are_kept_apart(synthetic):
 def test_variants_of_one_solver_are_named_by_what_differs(synthetic):
     params = [{"variant": "away", "t": 1}, {"variant": "classic", "t": 1}]
     rows = [synthetic.row(solver="FrankWolfe", solver_params=json.dumps(p)) for p in params]
-    rows.append(synthetic.row(solver_params=json.dumps({"gradient": {"steps": 50}}), gradient="unrolled"))
+    rows.append(synthetic.row(gradient_params=json.dumps({"steps": 50}), gradient="unrolled"))
     frame = tidy(pd.DataFrame(rows)).frame
     assert frame["solver"].tolist() == [
         "FrankWolfe(variant=away)",
@@ -124,7 +124,7 @@ def test_ids_grow_until_they_differ(synthetic):
 def test_the_pass_with_a_gradient_has_its_own_spread_and_setup(synthetic):
     from reports.answers.choices import asked
 
-    told = {"backward_spread_s": 0.2, "backward_trace_s": 1.0, "backward_compile_s": 4.0, "other": [1]}
+    told = {"backward_spread_s": 0.2, "backward_trace_s": 1.0, "backward_compile_s": 4.0}
     base = {
         "gradient": "envelope",
         "backward_s": 1.0,
@@ -132,7 +132,7 @@ def test_the_pass_with_a_gradient_has_its_own_spread_and_setup(synthetic):
         "trace_s": 0.5,
         "compile_s": 1.5,
     }
-    rows = [synthetic.row(extra=json.dumps(told), **base), synthetic.row(seed=1, extra="not json", **base)]
+    rows = [synthetic.row(**told, **base), synthetic.row(seed=1, extra="not json", **base)]
     frame = tidy(pd.DataFrame(rows)).frame
     scaled = 1.1 + 0.5 * 4e-5 * 1.1 / 1.05e-3
     assert frame["backward_high_s"].tolist() == pytest.approx([1.2, scaled])

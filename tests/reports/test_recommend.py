@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError
+from bench.store import RecordsError
 from reports.answers.recommend import distances, recommend
 from reports.answers.snippet import gradient_call, solver_call
 from reports.data.sources import default_results

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.store.records import RecordsError, Store
+from bench.store import RecordsError, Store
 from reports.data.links import SET_LIMIT, Links
 from reports.data.payload import embedded, payload
 from reports.pages.content import Report
@@ -121,7 +121,9 @@ def test_experiment_tables_stand_beside_the_papers_numbers(built: Path):
     text = (built / "report.html").read_text("utf-8")
     assert "80.30 ± 0.20 (80.19)" in text
     assert "0.725 ± 0.035" in text
-    assert 'href="#line-multilabel-1"' in text
+    rows = pd.read_csv(built / "rows.csv")
+    key = rows.loc[(rows["kind"] == "multilabel") & (rows["score"] == 80.3), "key"].item()
+    assert f'<a href="#row-{key[:10]}"><strong>80.30' in text
 
 
 def test_table_files_name_the_rows_behind_each_line(built: Path):
@@ -236,7 +238,7 @@ def test_a_large_page_holds_the_linked_rows_and_a_sample(rows):
 
 def test_limits_seen_in_the_rows_are_said(synthetic):
     from reports.data.load import tidy
-    from reports.data.settings import limitations
+    from reports.pages.settings import limitations
 
     rows = [synthetic.row(gradient="envelope", tol=t) for t in (1e-3, 1e-8)]
     rows += [

@@ -15,7 +15,7 @@ from reports.answers.pareto import front
 from reports.answers.profiles import area, profiles
 from reports.answers.tables import Cell, Table, failures, rank_intervals, ranking, rankings, ranks
 from reports.data.load import tidy
-from reports.data.numbers import seconds, size, small
+from reports.data.numbers import seconds, significant, small
 from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
 
 
@@ -169,12 +169,6 @@ def test_seconds(value: float, text: str):
     assert seconds(value) == text
 
 
-def test_small_and_size():
+def test_small_and_significant():
     assert [small(x) for x in (1.4e-7, 0.0, NAN)] == ["1e-07", "0", "-"]
-    assert [size(x) for x in (10, 2048, 3 * 2**20, 5 * 2**40, NAN)] == [
-        "10 B",
-        "2 KiB",
-        "3 MiB",
-        "5.12e+03 GiB",
-        "-",
-    ]
+    assert [significant(x) for x in (0.67449, 4.4, 1034.2)] == ["0.674", "4.4", "1,034"]

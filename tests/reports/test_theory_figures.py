@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.store.records import COLUMNS
+from bench.store import COLUMNS
 from reports.figures import base, theory, theory_biconjugate, theory_calibration, theory_dc, theory_structured
 
 

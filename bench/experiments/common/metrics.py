@@ -49,25 +49,3 @@ def metrics(P: np.ndarray, Y: np.ndarray) -> dict[str, float]:
         "subset_accuracy": float((chosen == truth).all(axis=1).mean()),
         **{f"precision_at_{k}": precision_at(P, truth, k) for k in (1, 3, 5) if k <= P.shape[1]},
     }
-
-
-def paired_bootstrap(a: np.ndarray, b: np.ndarray, draws: int = 10_000, seed: int = 0) -> dict[str, float]:
-    """Is the mean of a above that of b, example by example? a, b [n] scores of the same examples.
-
-    Returns the mean difference, its 95% interval, and how often a resampled difference is not above zero.
-    """
-    if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        raise GfyValueError(f"paired scores must be two lists of one length; got {a.shape} and {b.shape}")
-    difference = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    rng = np.random.default_rng(seed)
-    means = np.concatenate([
-        difference[rng.integers(0, len(difference), size=(chunk, len(difference)))].mean(axis=1)
-        for chunk in [500] * (draws // 500) + ([draws % 500] if draws % 500 else [])
-    ])  # fmt: skip
-    low, high = np.percentile(means, [2.5, 97.5])
-    return {
-        "difference": float(difference.mean()),
-        "low": float(low),
-        "high": float(high),
-        "p_value": float((1 + (means <= 0).sum()) / (1 + draws)),
-    }

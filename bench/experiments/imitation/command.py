@@ -1,4 +1,4 @@
-"""What `gfy reproduce imitation` does: plan the cells, run what is missing, write rows, table and figure."""
+"""What `gfy reproduce imitation` computes: the cells that are missing, one row per seed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bench.experiments.imitation.experiment import Experiment
     from bench.experiments.imitation.rows import Cell
-    from bench.store.records import Store
+    from bench.store import Store
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,16 @@ class Part:
     model: str
 
 
-def reproduce(options: Options) -> None:
-    """Run the experiment; interrupted, the same command goes on where it stopped."""
+def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda rows: None) -> None:
+    """Run the experiment; interrupted, the same command goes on where it stopped.
+
+    Args:
+        options: What to run.
+        show: Is handed all stored rows at the end, also of an interrupted run.
+    """
     from rich.console import Console
 
-    from bench.store.records import Store
+    from bench.store import Store
 
     console = Console()
     say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
@@ -128,9 +133,9 @@ def reproduce(options: Options) -> None:
                     _run(options, experiment, part)
         except KeyboardInterrupt:
             say("Stopped; what was finished is stored. Give the same command again to go on.")
-            write(options, store.frame(), say)
+            show(store.frame())
             raise SystemExit(130) from None
-        write(options, store.frame(), say)
+        show(store.frame())
         if options.video:
             _videos(options, experiment, say)
         say(f"Done in {time.perf_counter() - began:.0f} s.")
@@ -168,31 +173,12 @@ def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -
 
 def _alone(options: Options, part: Part) -> list[str]:
     """One part in a process of its own: its rows are in the store when it returns what there is to say."""
-    from bench.store.records import Store
+    from bench.store import Store
 
     lines: list[str] = []
     with Store(options.out / "imitation.sqlite") as store:
         _run(options, _experiment(options, store, lines.append, threads=1), part)
     return lines
-
-
-def write(options: Options, stored: pd.DataFrame, say: Callable[[str], None]) -> None:
-    """Write imitation.csv, .md, .svg and .png (and the search) from all rows of the store."""
-    from bench.experiments.imitation.figure import draw
-    from bench.experiments.imitation.findings import lines
-    from bench.experiments.imitation.results import seeds_frame, write_csv
-    from bench.experiments.imitation.summary import page
-
-    frame, search = seeds_frame(stored), seeds_frame(stored, search=True)
-    path = options.out / "imitation.csv"
-    write_csv(frame, path)
-    path.with_suffix(".md").write_text(page(frame, search), encoding="utf-8")
-    written = [path, path.with_suffix(".md")]
-    if len(frame):
-        written += draw(frame, options.out / "imitation")
-        for line in lines(frame):
-            say(line)
-    say(f"Written: {', '.join(str(one) for one in written)}.")
 
 
 def _videos(options: Options, experiment: Experiment, say: Callable[[str], None]) -> None:

@@ -26,7 +26,7 @@ from bench.experiments.imitation.settings import SEARCH_SEEDS, SEARCH_TRAJECTORI
 from bench.experiments.imitation.tasks import Task
 from bench.experiments.imitation.training import Run, Trained, train
 from bench.measure.environment import LoadMeter
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 RANDOM_EPISODES = 100

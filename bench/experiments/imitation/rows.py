@@ -1,7 +1,7 @@
-"""What one measured run becomes in the store: a row a seed, with a key that names everything that decides it.
+"""What one measured run becomes in the store: one row per seed, identified by everything that decides it.
 
-The machine is not part of the key: a return depends on it only through rounding, and a run begun on one
-machine may be finished on another. The versions of the simulator and of JAX are.
+The machine does not identify a row: a return depends on it only through rounding, and a run begun on one machine
+may be finished on another. The versions of the simulator and of JAX do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.experiments.imitation.demonstrations import Demonstrations
 from bench.experiments.imitation.settings import Setting
 from bench.experiments.imitation.tasks import Task
 from bench.measure.environment import LOAD_LIMIT, row_facts, version
-from bench.store.records import canonical
+from bench.store import content_hash, key_of
 
 LIBRARIES = ("numpy", "jax", "jaxlib", "optax", "gymnasium", "mujoco")
 
@@ -44,16 +44,27 @@ class Cell:
         }
 
     def policy_key(self, seed: int) -> str:
-        return _hash(self.training() | {"seed": seed})
+        """The name of the file that keeps the trained policy."""
+        return content_hash(self.training() | {"seed": seed})
+
+    def columns(self, seed: int, episodes: int) -> dict[str, Any]:
+        """What identifies the row of a seed."""
+        params = self.training() | {"setting": self.name}
+        return _identity(self.task, f"{self.model}-gini", seed, episodes, params)
 
     def row_key(self, seed: int, episodes: int) -> str:
-        tools = {name: version(name) for name in ("gymnasium", "mujoco")}
-        facts = {"kind": "imitation", "setting": self.name, "seed": seed, "episodes": episodes, **tools}
-        return _hash(self.training() | facts)
+        return key_of(self.columns(seed, episodes))
 
 
-def _hash(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical(facts).encode()).hexdigest()
+def _identity(task: Task, family: str, seed: int, episodes: int, params: dict[str, Any]) -> dict[str, Any]:
+    tools = {name: version(name) for name in ("gymnasium", "mujoco")}
+    return {
+        "kind": "imitation",
+        "problem": task.env_id,
+        "family": family,
+        "seed": seed,
+        "problem_params": params | {"episodes": episodes, **tools},
+    }
 
 
 def digest(demonstrations: Demonstrations) -> str:
@@ -79,26 +90,23 @@ def trained_row(
     """The row of one seed: `facts` holds the certificate, the times and the load of its cell."""
     score, count = float(returns.mean()), int(returns.size)
     load = facts.pop("load", None)
-    certificate = {name: facts.pop(name, None) for name in ("gap", "residual", "feasibility")}
+    certificate = {name: facts.pop(name, None) for name in ("gap", "residual", "feasibility", "compile_s")}
     return {
         **_common(cell.task, count),
+        **cell.columns(seed, count),
         **certificate,
-        "key": cell.row_key(seed, count),
-        "family": f"{cell.model}-gini",
         "energy": "Pairwise" if cell.model == "pairwise" else "Bilinear",
         "regularizer": "BinaryGini",
         "domain": "Box",
         "batch": cell.setting.batch,
         "rank": 1 if cell.model == "pairwise" else 0,
-        "seed": seed,
-        "problem_params": cell.training() | {"setting": cell.name, "episodes": count},
         "solver": "DualNewton" if cell.model == "pairwise" else "ClosedForm",
         "gradient": "envelope",
         "load": load,
         "loaded": None if load is None else int(load > LOAD_LIMIT),
         "score": score,
+        "score_sd": spread(returns),
         "extra": {
-            "sd": spread(returns),
             "normalised": normalised(score, expert, random),
             "expert": expert,
             "random": random,
@@ -113,31 +121,26 @@ def random_row(task: Task, returns: np.ndarray, lengths: np.ndarray) -> dict[str
     """The row of the uniform random policy of a task."""
     return {
         **_common(task, returns.size),
-        "key": random_key(task, returns.size),
-        "family": "random",
-        "seed": 0,
-        "problem_params": {
-            "task": task.env_id,
-            "model": "random",
-            "setting": "reference",
-            "episodes": returns.size,
-        },
+        **_random(task, returns.size),
         "score": float(returns.mean()),
-        "extra": {"sd": spread(returns), "length": float(lengths.mean())},
+        "score_sd": spread(returns),
+        "extra": {"length": float(lengths.mean())},
     }
 
 
 def random_key(task: Task, episodes: int) -> str:
-    tools = {name: version(name) for name in ("gymnasium", "mujoco")}
-    return _hash({"kind": "imitation", "task": task.env_id, "model": "random", "episodes": episodes, **tools})
+    return key_of(_random(task, episodes))
+
+
+def _random(task: Task, episodes: int) -> dict[str, Any]:
+    params = {"task": task.env_id, "model": "random", "setting": "reference"}
+    return _identity(task, "random", 0, episodes, params)
 
 
 def _common(task: Task, episodes: int) -> dict[str, Any]:
     versions = {name: version(name) for name in LIBRARIES}
     return row_facts() | {
-        "kind": "imitation",
         "status": "ok",
-        "problem": task.env_id,
         "k": task.actions,
         "backend": "jax",
         "device": "cpu",

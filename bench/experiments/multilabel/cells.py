@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.experiments.common.models import ENERGIES, Model
 from bench.experiments.common.training import Recipe, Settings, grid
-from bench.store.records import canonical
+from bench.store import key_of
 from gfy.errors import GfyValueError
 
 DATASETS = ("yeast", "scene", "birds", "emotions", "cal500", "mediamill-reduced")
@@ -40,7 +39,7 @@ _ROWS = {
 # Held-out examples from which on one seed's vote on the setting is steady enough; fewer are asked with every seed.
 # At scene's 303 one seed's vote chose two settings for the same loss, one under each gradient: not enough.
 STEADY = 350
-# Part of every key; raised whenever what a cell trains changes in a way that its own fields do not show.
+# Part of every row's identity; raised whenever what a cell trains changes in a way that its own fields do not show.
 RECIPE = 3
 
 
@@ -85,11 +84,25 @@ class Cell:
         return f"{self.dataset} {self.energy} {self.loss} {self.gradient}"
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """What identifies the cell in the store whatever machine fills it: the score depends on no machine."""
+        effort = asdict(self.effort)
+        return {
+            "kind": "multilabel",
+            "problem": self.dataset,
+            "family": "multilabel",
+            "energy": self.energy,
+            "regularizer": self.regularizer,
+            "batch": effort.pop("batch"),
+            "rank": self.rank if self.energy == "pairwise" else None,
+            "loss": self.loss,
+            "gradient": self.gradient,
+            "problem_params": {"recipe": RECIPE, "solver": self.solver, **effort},
+        }
+
+    @property
     def key(self) -> str:
-        """Names the cell in the store whatever machine fills it: the score does not depend on the machine."""
-        return hashlib.sha256(
-            canonical({"kind": "multilabel", "recipe": RECIPE, **asdict(self)}).encode()
-        ).hexdigest()
+        return key_of(self.columns)
 
     def recipe(self, features: int, labels: int) -> Recipe:
         """Exact inner solves to float32's accuracy; a SPEN, which has kinks, takes a few fixed-point steps."""

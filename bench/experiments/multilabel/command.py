@@ -1,14 +1,18 @@
-"""What `gfy reproduce multilabel` does: fill the missing cells, then write the tables from the stored rows."""
+"""What `gfy reproduce multilabel` computes: the missing cells of the tables, or the rows of a study."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.experiments.multilabel.cells import DATASETS, FULL, QUICK, TABLES, Cell, plan, table_rows
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,12 @@ class Options:
     stored_only: bool = False
 
 
-def reproduce(options: Options) -> None:
-    """Fill, then write; studies run on the same store."""
+def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda rows: None) -> None:
+    """Fill the cells, or run the studies on the same store; `show` is handed all stored rows at the end."""
     from rich.console import Console
 
     from bench.datasets.catalogue import NAMES
     from bench.experiments.multilabel.run import fill, missing
-    from bench.experiments.multilabel.table import lines, markdown, write_all
     from bench.measure.environment import cores
 
     for name in options.datasets:
@@ -48,9 +51,8 @@ def reproduce(options: Options) -> None:
         if options.studies:
             from bench.experiments.multilabel.studies import run_studies
 
-            run_studies(
-                options.studies, options.datasets, effort, store, options.data_dir, options.out, console.print
-            )
+            run_studies(options.studies, options.datasets, effort, store, options.data_dir, console.print)
+            show(store.frame())
             return
         cells = plan(datasets, tables, effort)
         todo = len(missing(cells, store))
@@ -68,13 +70,7 @@ def reproduce(options: Options) -> None:
         jobs = options.jobs or (1 if options.quick else cores())
         if not options.stored_only:
             fill(cells, store, jobs, options.scheduler, options.data_dir, done, report)
-        found = lines(store, datasets, tables, effort)
-        if options.quick:
-            console.print(markdown(found, effort), highlight=False, markup=False)
-            return
-        # The files hold all that is stored, not only what was asked for this time.
-        for path in write_all(options.out, lines(store, DATASETS, TABLES, effort), effort):
-            console.print(f"wrote {path}")
+        show(store.frame())
     finally:
         store.close()
 
@@ -82,6 +78,5 @@ def reproduce(options: Options) -> None:
 def _said(row: dict[str, Any]) -> str:
     if row["status"] != "ok":
         return f"{row['status']}: {row['reason']}"
-    extra = row["extra"]
-    paper = "" if extra["paper"] is None else f", paper {extra['paper']:.2f}"
-    return f"{row['score']:.2f} ± {extra['sd']:.2f} %{paper} ({extra['seconds']:.0f} s)"
+    paper = "" if row["score_paper"] is None else f", paper {row['score_paper']:.2f}"
+    return f"{row['score']:.2f} ± {row['score_sd']:.2f} %{paper} ({row['extra']['seconds']:.0f} s)"

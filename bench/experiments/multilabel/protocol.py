@@ -36,16 +36,17 @@ def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | No
     refitted = time.process_time()
     accuracy = 100 * np.array([m["accuracy"] for m in final["metrics"]])
     return {
-        **_identity(cell, recipe, dataset, len(held_out)),
+        **cell.columns,
+        **_known(recipe, dataset),
         "status": "ok",
         "score": float(accuracy.mean()),
         "score_name": "test accuracy (%)",
+        "score_sd": float(accuracy.std(ddof=1)) if len(accuracy) > 1 else 0.0,
+        "score_paper": paper_accuracy(cell),
         **final["certificate"],
         "extra": {
-            "loss": cell.loss,
             "accuracy": accuracy.tolist(),
-            "sd": float(accuracy.std(ddof=1)) if len(accuracy) > 1 else 0.0,
-            "paper": paper_accuracy(cell),
+            "training": _training(recipe, dataset, len(held_out)),
             "chosen": settings.as_dict(chosen),
             "held_out_accuracy": float(100 * held_out.mean(axis=0)[chosen]),
             "held_out_grid": np.round(100 * held_out.mean(axis=0), 3).tolist(),
@@ -118,33 +119,28 @@ def certificate(
     }
 
 
-def _identity(cell: Cell, recipe: Recipe, dataset: Dataset, votes: int) -> dict[str, Any]:
-    """The columns that say which cell this is."""
-    effort = cell.effort
+def _known(recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
+    """The columns that follow from the cell and its data."""
     return {
-        "key": cell.key,
-        "kind": "multilabel",
-        "problem": cell.dataset,
-        "family": "multilabel",
-        "energy": cell.energy,
-        "regularizer": cell.regularizer,
         "domain": "box",
         "k": dataset.labels,
-        "batch": effort.batch,
-        "rank": cell.rank if cell.energy == "pairwise" else None,
-        "problem_params": {
-            "loss": cell.loss, "epochs": effort.epochs, "seeds": list(effort.seeds), "selection": votes,
-            "hidden": recipe.model.hidden,
-            "penalties": effort.penalties, "rates": effort.rates,
-            "rows": [len(dataset.train), len(dataset.test)], "features": dataset.features,
-            "initialisation": "Glorot uniform", "decay": effort.decay, "prior_hidden": recipe.model.prior_hidden,
-            "optimiser": "Adam",
-        },
         "solver": recipe.inner_solver().name,
-        "gradient": cell.gradient,
         "backend": "jax",
         "device": "cpu",
         "dtype": "float32",
         "tol": recipe.tol,
         "max_steps": recipe.max_steps,
-    }  # fmt: skip
+    }
+
+
+def _training(recipe: Recipe, dataset: Dataset, votes: int) -> dict[str, Any]:
+    """What else there is to know of the training: sizes, and how many seeds voted on the setting."""
+    return {
+        "features": dataset.features,
+        "rows": [len(dataset.train), len(dataset.test)],
+        "hidden": recipe.model.hidden,
+        "prior_hidden": recipe.model.prior_hidden,
+        "initialisation": "Glorot uniform",
+        "optimiser": "Adam",
+        "selection": votes,
+    }

@@ -7,7 +7,6 @@ choice holds for all datasets.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from bench.datasets.load import load
 from bench.experiments.common.training import Recipe
 from bench.experiments.multilabel.cells import RECIPE, Cell, Effort
 from bench.experiments.multilabel.protocol import select
-from bench.store.records import Store, canonical
+from bench.store import Store, key_of
 
 DATASETS = ("yeast", "birds", "emotions")
 
@@ -35,10 +34,20 @@ class Trial:
     model: dict[str, Any] = field(default_factory=dict)
     gain: float = 1.0
 
-    def key(self, dataset: str, effort: Effort) -> str:
-        """Names the trial in the store: all that determines its figure."""
-        parts = {"kind": "multilabel-recipe", "in use": RECIPE, "dataset": dataset, "base": asdict(effort)}
-        return hashlib.sha256(canonical({**parts, **asdict(self)}).encode()).hexdigest()
+    def columns(self, dataset: str, effort: Effort) -> dict[str, Any]:
+        """What identifies the trial in the store; its choice is its name, so a changed trial needs another one."""
+        spent = asdict(replace(effort, **self.effort))
+        return {
+            "kind": "multilabel",
+            "problem": dataset,
+            "family": "multilabel-recipe",
+            "energy": self.energy,
+            "regularizer": "gini",
+            "batch": spent.pop("batch"),
+            "loss": "gfy",
+            "gradient": "envelope",
+            "problem_params": {"study": "recipe", "variant": self.choice, "recipe": RECIPE, **spent},
+        }
 
     def changed(self, recipe: Recipe) -> Recipe:
         """The recipe with the trial's changes; the width of the unary network stands for min(100, d / 3)."""
@@ -80,10 +89,9 @@ def settle(
     found = []
     for dataset in datasets:
         for trial in trials:
-            key = trial.key(dataset, effort)
-            row = store.get(key)
+            row = store.get(key_of(trial.columns(dataset, effort)))
             if row is None or row["status"] != "ok":
-                row = {**_row(trial, dataset, effort, data_dir), "key": key, **row_facts()}
+                row = {**_row(trial, dataset, effort, data_dir), **row_facts()}
                 store.put(row)
                 say(f"{dataset}: {trial.energy}, {trial.choice}: held-out accuracy {row['score']:.2f} %")
             extra = row["extra"]
@@ -108,10 +116,8 @@ def _row(trial: Trial, dataset: str, effort: Effort, data_dir: Path | None) -> d
         "seconds": round(time.process_time() - begun, 1),
     }  # fmt: skip
     return {
-        "kind": "multilabel", "status": "ok", "problem": dataset, "family": "multilabel-recipe",
-        "energy": trial.energy, "regularizer": "gini", "domain": "box", "k": data.labels, "batch": spent.batch,
-        "problem_params": {"study": "recipe", "variant": trial.choice, "epochs": spent.epochs},
-        "solver": recipe.inner_solver().name, "gradient": "envelope", "backend": "jax", "device": "cpu",
+        **trial.columns(dataset, effort), "status": "ok", "domain": "box", "k": data.labels,
+        "solver": recipe.inner_solver().name, "backend": "jax", "device": "cpu",
         "dtype": "float32", "tol": recipe.tol, "max_steps": recipe.max_steps,
         "score": float(mean[best]), "score_name": "held-out accuracy (%)", "extra": line,
     }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.experiments.common.side_by_side import side_by_side
 from bench.experiments.multilabel.cells import Cell, cell_from
-from bench.store.records import RecordsError, Store
+from bench.store import RecordsError, Store
 
 Report = Callable[[str, int, int], None]
 
@@ -63,10 +63,8 @@ def measure(values: dict[str, Any], data_dir: Path | None, report: Report | None
         raise  # a dataset that is not there, a name that is wrong: the person's to mend, not a result
     except Exception as error:
         row = {
-            "key": cell.key, "kind": "multilabel", "status": "crashed", "problem": cell.dataset, "energy": cell.energy,
-            "gradient": cell.gradient, "regularizer": cell.regularizer, "rank": cell.rank,
+            **cell.columns, "status": "crashed",
             "reason": "".join(traceback.format_exception_only(error)).strip()[:500],
-            "extra": {"loss": cell.loss},
         }  # fmt: skip
     load = meter.read()
     return {**row, **facts, "load": load, "loaded": int(load is not None and load > 0.3)}

@@ -1,6 +1,7 @@
 """Beyond the paper: is a difference more than luck, how exact must the inner solve be, which solver trains fastest?
 
-    significance  paired bootstrap over test examples: each line of a table against the pairwise model
+    significance  paired bootstrap over test examples: each line of a table against the pairwise model (computed
+                  by `reports` from the rows of the tables)
     tolerance     test accuracy when the inner solve is stopped early
     time          processor seconds until a held-out accuracy is reached, by gradient mode and by inner solver
     gain          held-out accuracy of the pairwise model for three sizes of the interaction's first draw
@@ -18,16 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench.datasets.load import load
 from bench.datasets.splits import development_split, normalised
-from bench.experiments.common.metrics import paired_bootstrap
 from bench.experiments.common.models import Model
 from bench.experiments.common.training import Recipe, Settings, Trainer, one_setting
 from bench.experiments.multilabel import recipe as multilabel_recipe
-from bench.experiments.multilabel.cells import DATASETS, TABLES, Cell, Effort, plan
-from bench.store.records import Store
+from bench.experiments.multilabel.cells import Cell, Effort, plan
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 STUDIES = ("significance", "tolerance", "time", "gain", "recipe")
@@ -44,59 +42,19 @@ Say = Callable[[str], None]
 
 
 def run_studies(
-    studies: tuple[str, ...], datasets: tuple[str, ...], effort: Effort, store: Store, data_dir: Path | None,
-    out: Path, say: Say,
+    studies: tuple[str, ...], datasets: tuple[str, ...], effort: Effort, store: Store, data_dir: Path | None, say: Say,
 ) -> None:  # fmt: skip
-    """Run the studies named, store their rows, write one CSV file each."""
+    """Run the studies named and store their rows; significance is read from the rows of the tables."""
     for name in studies:
         if name not in STUDIES:
             raise GfyValueError(f"study '{name}' is not known; there are {', '.join(STUDIES)}")
     for name in studies:
-        if name == "significance":
-            found = significance(store, datasets or DATASETS, effort)
-        elif name == "recipe":
-            found = multilabel_recipe.settle(
-                store, datasets or multilabel_recipe.DATASETS, effort, data_dir, say
-            )
-        else:
+        if name == "recipe":
+            multilabel_recipe.settle(store, datasets or multilabel_recipe.DATASETS, effort, data_dir, say)
+        elif name != "significance":
             study = {"tolerance": tolerance, "time": time_to_score, "gain": gain}[name]
-            found = []
             for dataset in datasets or ("yeast",):
-                found += study(store, dataset, effort, data_dir, say)
-        path = out / f"multilabel-{name}.csv"
-        write(path, found)
-        say(f"wrote {path}")
-
-
-def write(path: Path, found: list[dict[str, Any]]) -> None:
-    """A CSV file of the dictionaries, which have one set of keys."""
-    import pandas as pd
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(found).to_csv(path, index=False, lineterminator="\n")
-
-
-def significance(store: Store, datasets: tuple[str, ...], effort: Effort) -> list[dict[str, Any]]:
-    """Pairwise, GFY loss, envelope against every other cell of its dataset, example by example."""
-    found = []
-    for dataset in datasets:
-        right = {}
-        for cell in plan((dataset,), TABLES, effort):
-            row = store.get(cell.key)
-            if row is not None and row["status"] == "ok":
-                decisions = np.array(json.loads(row["extra"])["right_decisions"], dtype=float)
-                right[cell] = 100 * decisions / (int(row["k"]) * len(cell.effort.seeds))
-        ours = next(
-            (c for c in right if (c.energy, c.loss, c.gradient) == ("pairwise", "gfy", "envelope")), None
-        )
-        if ours is None:
-            continue
-        for cell, scores in right.items():
-            if cell is not ours:
-                test = paired_bootstrap(right[ours], scores)
-                other = {"energy": cell.energy, "loss": cell.loss, "gradient": cell.gradient}
-                found.append({"dataset": dataset, **other, **{k: round(v, 5) for k, v in test.items()}})
-    return found
+                study(store, dataset, effort, data_dir, say)
 
 
 def chosen_setting(store: Store, dataset: str, effort: Effort) -> tuple[Cell, Settings]:
@@ -239,9 +197,10 @@ def _put(
     from bench.measure.environment import row_facts
 
     store.put({
-        "kind": "multilabel", "status": "ok", "problem": cell.dataset, "family": f"multilabel-{study}",
-        "energy": cell.energy, "regularizer": cell.regularizer, "domain": "box", "rank": cell.rank,
-        "batch": recipe.batch, "problem_params": {"study": study, "variant": variant, "epochs": recipe.epochs},
+        "kind": "training" if study == "time" else "multilabel", "status": "ok", "problem": cell.dataset,
+        "family": f"multilabel-{study}", "energy": cell.energy, "regularizer": cell.regularizer, "domain": "box",
+        "rank": cell.rank, "loss": cell.loss, "batch": recipe.batch,
+        "problem_params": {"study": study, "variant": variant, "epochs": recipe.epochs},
         "solver": recipe.inner_solver().name, "gradient": recipe.gradient, "backend": "jax", "device": "cpu",
         "dtype": "float32", "tol": recipe.tol, "max_steps": recipe.max_steps, "score": score, "score_name": study,
         "extra": line, **row_facts(),

@@ -16,7 +16,7 @@ import numpy as np
 
 import gfy
 from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
-from bench.store.records import Store
+from bench.store import Store
 from gfy.theory.biconjugate import touching_input
 
 SHOWN = 300  # points of the scatter a row keeps

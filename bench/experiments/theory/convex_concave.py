@@ -20,7 +20,7 @@ import numpy as np
 
 import gfy
 from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 RATES = (1e-3, 1e-2, 1e-1)

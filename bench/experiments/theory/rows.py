@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.measure.environment import LOAD_LIMIT, LoadMeter, row_facts
-from bench.store.records import Store, key_of
+from bench.store import Store, key_of
 from gfy.problem import InnerProblem
 
 Say = Callable[[str], None]

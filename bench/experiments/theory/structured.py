@@ -16,7 +16,7 @@ import numpy as np
 
 import gfy
 from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
-from bench.store.records import Store
+from bench.store import Store
 
 BATCH = 8
 LOSSES = ("alone", "chain entropy", "sparsemap")

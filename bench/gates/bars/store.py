@@ -9,7 +9,7 @@ from typing import Any
 from bench.gates.bars.line import Line, describe
 from bench.measure.contest import Contender
 from bench.measure.environment import row_facts
-from bench.store.records import Store
+from bench.store import Store
 
 
 def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,124 @@
+"""Rows in their stored form, and the one function that makes their keys.
+
+The key of a row is the SHA-256 of its kind and of the identifying values that its kind declares. Values that are
+missing are left out, so that a kind may declare a further column without changing the keys of the rows before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
+
+
+def canonical(value: Any) -> str:
+    """JSON text that is equal for equal values: sorted keys, no spaces, NaN written as null."""
+    try:
+        return _encode(value)
+    except (TypeError, ValueError):  # numbers of numpy, sets, NaN and infinities: written out one by one
+        return _encode(_plain(value))
+
+
+_encode = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode  # fmt: skip
+
+
+def content_hash(value: Any) -> str:
+    """The SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):  # numpy scalars and arrays
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def coerce(name: str, value: Any) -> Any:
+    """A column's value as SQLite stores it; a value of the wrong kind gets a sentence."""
+    kind = COLUMNS[name]
+    if value is None:
+        return None
+    try:
+        if kind == "JSON":
+            return canonical(json.loads(value) if isinstance(value, str) else value)
+        if kind == "TEXT":
+            return str(value)
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return number if kind == "REAL" else int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RecordsError(f"Column {name!r} holds {kind} values; {value!r} is not one ({error}).") from None
+
+
+def identity_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that identify a row, in their stored form: those that its kind declares and that are there.
+
+    Args:
+        row: Columns by name; more than the identifying ones may be given.
+
+    Returns:
+        The kind and the identifying values; a number or a text as it is, JSON as canonical text.
+
+    Raises:
+        RecordsError: The row's kind is not known.
+
+    Example:
+        >>> identity_of({"kind": "imitation", "problem": "Hopper-v5", "seed": 3, "score": 1.0})
+        {'kind': 'imitation', 'problem': 'Hopper-v5', 'seed': 3}
+    """
+    kind = row.get("kind")
+    _check("kind", kind, KINDS)
+    return _identity({"kind": kind} | {n: coerce(n, row.get(n)) for n in KINDS[str(kind)].identity})
+
+
+def _identity(stored: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("kind", *KINDS[stored["kind"]].identity)
+    return {name: stored[name] for name in names if stored[name] is not None}
+
+
+def _check(name: str, value: Any, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise RecordsError(f"Column {name!r} is {value!r}; it must be one of {', '.join(allowed)}.")
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """The key of a row: measuring the same cell again gives the same key."""
+    return content_hash(identity_of(row))
+
+
+def complete(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with every column in its stored form, checked; key, schema and time are filled in.
+
+    Raises:
+        RecordsError: A column is unknown, a value does not fit its column, or a key is given that is not the row's.
+    """
+    unknown = sorted(set(row) - set(COLUMNS))
+    if unknown:
+        raise RecordsError(f"Unknown column(s) {', '.join(unknown)}: put what has no column into 'extra'.")
+    full: dict[str, Any] = dict.fromkeys(COLUMNS)
+    full |= {name: coerce(name, value) for name, value in row.items() if value is not None}
+    _check("kind", full["kind"], KINDS)
+    _check("status", full["status"], STATUSES)
+    full["schema"] = SCHEMA
+    full["key"], given = content_hash(_identity(full)), full["key"]
+    if given not in (None, full["key"]):
+        raise RecordsError(
+            f"The key {given[:12]} is not that of the row ({full['key'][:12]}): leave it out, it is made from the "
+            f"columns that identify a row of kind {full['kind']!r}."
+        )
+    full["created"] = full["created"] or datetime.now(UTC).isoformat(timespec="milliseconds")
+    return full

@@ -1,0 +1,108 @@
+"""From result files to pandas frames, without changing the files. A file of the first schema is read as its
+migrated rows."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.store.files import check_header, present, schema_of, sentences
+from bench.store.migration import migrated
+from bench.store.schema import COLUMNS, SCHEMA, RecordsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TYPES = {"REAL": "float64", "INTEGER": "Int64", "TEXT": "object", "JSON": "object"}
+
+
+def typed(rows: Iterable[Iterable[Any]]) -> pd.DataFrame:
+    """A frame with the store's columns and fixed types, also when it has no rows at all."""
+    import pandas as pd
+
+    frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
+    return frame.astype({name: _TYPES[kind] for name, kind in COLUMNS.items()})
+
+
+def plain_rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of a frame as dictionaries of the store's columns, with None for what is missing."""
+    shown = frame[[name for name in COLUMNS if name in frame]].astype(object)
+    for values in shown.where(shown.notna(), None).to_dict("records"):
+        yield {str(name): value for name, value in values.items()}
+
+
+def frame_of(connection: sqlite3.Connection) -> pd.DataFrame:
+    """All rows of an open store of this schema, oldest first; a column that the file lacks has no values."""
+    known = set(present(connection))
+    names = ", ".join(f'"{n}"' if n in known else f'NULL AS "{n}"' for n in COLUMNS)
+    return typed(connection.execute(f"SELECT {names} FROM rows ORDER BY created, key").fetchall())
+
+
+def stored_rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+    """All rows of an open store as its own file has them, oldest first."""
+    names = present(connection)
+    for values in connection.execute("SELECT * FROM rows ORDER BY created, key"):
+        yield dict(zip(names, values, strict=True))
+
+
+def read(path: str | PathLike[str]) -> pd.DataFrame:
+    """The rows of one store without changing it, also from a folder that cannot be written."""
+    path = Path(path)
+    if not path.is_file():
+        raise RecordsError(f"There is no result file {path}: `gfy compare --out FOLDER` makes one.")
+    try:
+        check_header(path)
+    except OSError as error:
+        raise RecordsError(f"{path} cannot be read ({error}).") from error
+    try:
+        return _read_file(path, path)
+    except RecordsError as error:
+        if not isinstance(error.__cause__, sqlite3.OperationalError) or "cannot be written" not in str(error):
+            raise
+    with tempfile.TemporaryDirectory(prefix="gfy-") as folder:  # a write-ahead log needs a writable folder
+        copy = Path(folder) / "copy.sqlite"
+        shutil.copyfile(path, copy)
+        log = path.with_name(path.name + "-wal")
+        if log.exists():
+            shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
+        return _read_file(copy, path)
+
+
+def _read_file(file: Path, shown: Path) -> pd.DataFrame:
+    with sentences(shown):
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=60.0)
+        try:
+            schema = schema_of(connection, shown)
+            if schema == SCHEMA:
+                return frame_of(connection)
+            rows = [migrated(row) for row in stored_rows(connection)] if schema else []
+        finally:
+            connection.close()
+    rows.sort(key=lambda row: (row["created"], row["key"]))
+    return typed([row[name] for name in COLUMNS] for row in rows)
+
+
+def load(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> pd.DataFrame:
+    """The rows of one or several result files under each other; the column `source` names the file.
+
+    Args:
+        paths: One file, or several.
+
+    Returns:
+        A frame with the columns of `COLUMNS` and `source`.
+
+    Raises:
+        RecordsError: No file is named, or one of them cannot be read.
+    """
+    import pandas as pd
+
+    files = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    if not files:
+        raise RecordsError("No result file was named: give at least one, for example results.sqlite.")
+    frames = [read(file).assign(source=str(file)) for file in files]
+    return pd.concat(frames, ignore_index=True)

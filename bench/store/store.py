@@ -1,0 +1,145 @@
+"""The result file that a run writes to: rows are put, asked for by key, and survive a kill.
+
+Every `put` is a transaction of its own in SQLite's write-ahead log with `synchronous = NORMAL`: a row that was put is
+there after the process is killed at any moment, and no row is ever half there. Only a power failure may take the rows
+of the last moments with it, never the file: those cells are measured again by the same command. Waiting for the disk
+at every row (`FULL`) would cost about 20 times as much.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.store.files import check_header, create, grow, schema_of, sentences
+from bench.store.keys import complete
+from bench.store.read import frame_of
+from bench.store.schema import COLUMNS, SCHEMA, RecordsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAMES = ", ".join(f'"{n}"' for n in COLUMNS)
+_INSERT = f"INSERT OR REPLACE INTO rows ({_NAMES}) VALUES ({', '.join('?' for _ in COLUMNS)})"
+
+
+class Store:
+    """The result file of one or many runs: open or create it, `put` rows, ask `has` and `get`, read `frame`.
+
+    Safe for several processes at once and for several threads of one process. Opening takes no longer for a store
+    of many rows than for an empty one.
+
+    Args:
+        path: The file; it and its folder are made where they are missing.
+
+    Raises:
+        RecordsError: The file is not a store, is damaged, has another schema, or cannot be written.
+
+    Example:
+        >>> with Store("results.sqlite") as store:
+        ...     key = store.put({"kind": "compare", "status": "ok", "problem": "toy", "solver": "DualNewton"})
+        ...     assert store.has(key)
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        if self.path.is_dir():
+            raise RecordsError(
+                f"{self.path} is a folder; a result store is a file, for example results.sqlite."
+            )
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():
+                check_header(self.path)
+        except OSError as error:
+            raise RecordsError(
+                f"{self.path} cannot be used ({error}): choose another place with --out."
+            ) from error
+        with sentences(self.path):
+            self._connection = sqlite3.connect(
+                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        run = self._connection.execute
+        run("PRAGMA busy_timeout = 60000")
+        schema = schema_of(self._connection, self.path)
+        if schema not in (0, SCHEMA):
+            raise RecordsError(
+                f"{self.path} has schema {schema}, older than the {SCHEMA} that is written now: "
+                f"`gfy records migrate {self.path}` rewrites it, or choose another file."
+            )
+        if schema == 0:
+            run("PRAGMA page_size = 1024")  # rows of 1 to 3 kB leave the least room unused
+            run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        # A file that cannot be written is told now, not after the first measurement.
+        run("BEGIN IMMEDIATE")  # whoever comes second finds the table made
+        if schema_of(self._connection, self.path) == 0:
+            create(self._connection)
+        grow(self._connection)
+        run("DELETE FROM rows WHERE 0")
+        run("COMMIT")
+
+    def put(self, row: Mapping[str, Any]) -> str:
+        """Store one row in one transaction (a row of the same key is replaced); returns its key."""
+        full = complete(row)
+        with self._lock, sentences(self.path):
+            # A statement outside BEGIN is its own transaction: there whole after a kill, or not at all.
+            self._connection.execute(_INSERT, list(full.values()))
+        return str(full["key"])
+
+    def put_many(self, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Store some rows in one transaction: all of them are there afterwards, or none; returns how many."""
+        full = [list(complete(row).values()) for row in rows]
+        with self._lock, sentences(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(_INSERT, full)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        return len(full)
+
+    def has(self, key: str) -> bool:
+        """Whether a row of this key is stored."""
+        with self._lock, sentences(self.path):
+            return self._connection.execute("SELECT 1 FROM rows WHERE key = ?", (key,)).fetchone() is not None
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """One stored row as a dictionary (JSON columns stay text), or None."""
+        with self._lock, sentences(self.path):
+            row = self._connection.execute(f"SELECT {_NAMES} FROM rows WHERE key = ?", (key,)).fetchone()
+            return None if row is None else dict(zip(COLUMNS, row, strict=True))
+
+    def __len__(self) -> int:
+        with self._lock, sentences(self.path):
+            return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, one column each of `COLUMNS`, oldest first."""
+        with self._lock, sentences(self.path):
+            return frame_of(self._connection)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

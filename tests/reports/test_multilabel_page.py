@@ -1,0 +1,141 @@
+"""The multilabel experiment from stored rows: which line belongs to which table, what the caption says, the files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.store import RecordsError, Store
+from reports.answers.multilabel import COLUMNS, lines, paired_bootstrap, study, trained
+from reports.pages.multilabel import note, page, write_multilabel, write_study
+
+# energy, loss, gradient, accuracy, the paper's figure
+MODELS = (
+    ("concave-spen", "gfy", "envelope", 80.0, 80.0), ("pairwise", "energy", "envelope", 50.0, 42.35),
+    ("pairwise", "gfy", "envelope", 80.4, 80.19), ("pairwise", "gfy", "implicit", 79.0, 80.33),
+    ("unary-linear", "gfy", "envelope", 79.9, 79.76), ("pairwise", "cross_entropy", "implicit", 79.1, 79.0),
+)  # fmt: skip
+
+
+@pytest.fixture
+def rows(synthetic, tmp_path: Path) -> pd.DataFrame:
+    with Store(tmp_path / "multilabel.sqlite") as store:
+        for energy, loss, gradient, accuracy, paper in MODELS:
+            given = {"loss": loss, "gradient": gradient, "score_paper": paper}
+            store.put(synthetic.trained("yeast", energy, accuracy, **given))
+        store.put(synthetic.trained("scene", accuracy=91.0, extra={"training": {"selection": 1}}))
+        store.put(synthetic.trained("own-data", accuracy=70.0))
+        # A shorter run and an earlier recipe of the same cell are stored too; neither is shown.
+        store.put(synthetic.trained(accuracy=1.0, effort={"epochs": 10}))
+        old = {"recipe": 2, "epochs": 900, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True}
+        store.put(synthetic.trained(accuracy=2.0, problem_params=old))
+        store.put(synthetic.trained("emotions", accuracy=3.0, status="crashed", reason="because"))
+        return store.frame()
+
+
+def test_lines_stand_in_the_tables_and_in_the_order_of_the_paper(rows: pd.DataFrame) -> None:
+    found, effort = lines(rows)
+    assert effort is not None
+    assert (effort.epochs, effort.settings, effort.seeds, effort.short) == (100, 50, 3, False)
+    by_table = {
+        name: [(x.energy, x.loss, x.gradient, x.dataset) for x in part.itertuples()]
+        for name, part in found.groupby("table", sort=False)
+    }
+    ours = [("pairwise", "gfy", "envelope", dataset) for dataset in ("yeast", "scene", "own-data")]
+    assert by_table["energies"] == [
+        ("unary-linear", "gfy", "envelope", "yeast"), *ours, ("concave-spen", "gfy", "envelope", "yeast"),
+    ]  # fmt: skip
+    assert by_table["gradients"] == [*ours, ("pairwise", "gfy", "implicit", "yeast")]
+    assert by_table["losses"] == [
+        *ours, ("pairwise", "energy", "envelope", "yeast"), ("pairwise", "cross_entropy", "implicit", "yeast"),
+    ]  # fmt: skip
+    assert found["accuracy"].min() == 50.0
+    only, _ = lines(rows, ("yeast",), ("gradients",))
+    assert only[["table", "dataset"]].drop_duplicates().to_numpy().tolist() == [["gradients", "yeast"]]
+
+
+def test_the_caption_says_what_was_run(rows: pd.DataFrame, synthetic, tmp_path: Path) -> None:
+    found, effort = lines(rows)
+    said = note(effort, found)
+    assert "100 epochs of Adam with a rate that falls" in said
+    assert "50 settings (5 penalties, 10 rates)" in said
+    assert "of 3 seeds" in said
+    assert "the vote of 1 seed on scene; the vote of 3 seeds on yeast, own-data" in said
+    assert "short" not in said
+    with Store(tmp_path / "quick.sqlite") as store:
+        quick = {"epochs": 10, "penalties": 2, "rates": 4, "seeds": [0], "decay": False}
+        store.put(synthetic.trained(effort=quick, score_sd=0.0))
+        text = page(store.frame())
+    assert "A short run, not the paper's protocol" in text
+    assert "best of 8 settings (2 penalties, 4 rates)" in text
+    assert "10 epochs of Adam;" in text
+    assert "of one seed" in text
+
+
+def test_the_files_show_ours_beside_the_papers(rows: pd.DataFrame, tmp_path: Path) -> None:
+    paths = write_multilabel(rows, tmp_path / "out")
+    assert [path.name for path in paths] == [f"multilabel{s}" for s in (".csv", ".md", ".html", ".tex")]
+    read = list(csv.DictReader(paths[0].read_text().splitlines()))
+    assert tuple(read[0]) == COLUMNS
+    assert (read[1]["accuracy"], read[1]["paper"]) == ("80.4", "80.19")
+    markdown, html, latex = (path.read_text("utf-8") for path in paths[1:])
+    assert "| 80.40 ± 0.20 | 80.19 | +0.21 |" in markdown
+    assert "yeast pairwise implicit -1.33 (seeds apart by 0.20)" in markdown
+    assert "<td>80.40 ± 0.20</td>" in html
+    assert r"80.40 \ensuremath{\pm} 0.20 (80.19)" in latex
+    assert latex.count(r"\end{tabular}") == 3
+
+
+def test_an_empty_store_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    with Store(tmp_path / "none.sqlite") as store:
+        frame = store.frame()
+    assert "No rows yet" in page(frame)
+    assert [p.name for p in write_multilabel(frame, tmp_path)] == ["multilabel.csv", "multilabel.md"]
+    assert study(frame, "significance").empty
+
+
+def test_significance_comes_from_the_stored_decisions(rows: pd.DataFrame, tmp_path: Path) -> None:
+    found = study(rows, "significance")
+    assert list(found["dataset"].unique()) == ["yeast"], "one model alone has nothing to be held against"
+    assert len(found) == len(MODELS) - 1
+    assert (found["difference"] == 0.0).all(), "all rows here hold the same decisions"
+    better, _ = trained(rows)
+    told = better["extra"].map(json.loads)
+    more = [json.dumps({**t, "right_decisions": [9, 9, 9, 9]}) for t in told]
+    worse = better.assign(extra=np.where(better["loss"] == "energy", more, better["extra"]))
+    line = study(worse, "significance").set_index("loss").loc["energy"]
+    assert line["difference"] == pytest.approx(100 * np.mean([5, 11, 24, 33]) / (14 * 3), abs=1e-5)
+    assert write_study(rows, "significance", tmp_path).name == "multilabel-significance.csv"
+
+
+def test_a_study_keeps_the_newest_row_of_each_variant(synthetic, tmp_path: Path) -> None:
+    def timed(variant: str, seconds: float, machine: str) -> dict[str, object]:
+        params = {"study": "time", "variant": variant, "epochs": 100}
+        told = {"dataset": "yeast", "seconds": seconds, "curve": {"seconds": [1], "score": [2]}}
+        return synthetic.trained(kind="training", family="multilabel-time", problem_params=params, machine=machine) | {
+            "extra": told
+        }
+
+    with Store(tmp_path / "s.sqlite") as store:
+        for n, row in enumerate([timed("a", 1.0, "m1"), timed("b", 2.0, "m1"), timed("a", 3.0, "m2")]):
+            store.put({**row, "created": f"2026-01-0{n + 1}"})
+        assert len(store) == 3
+        found = study(store.frame(), "time")
+    assert found.to_dict("list") == {"dataset": ["yeast", "yeast"], "seconds": [2.0, 3.0]}
+
+
+def test_bootstrap_tells_luck_from_difference(rng: np.random.Generator) -> None:
+    a = rng.uniform(0.5, 1.0, size=200)
+    better = paired_bootstrap(a + 0.02, a + rng.normal(0, 0.02, size=200), draws=2000)
+    assert better["p_value"] < 0.01
+    assert better["low"] < better["difference"] < better["high"]
+    luck = paired_bootstrap(a, rng.permutation(a), draws=2000)
+    assert luck["p_value"] > 0.01
+    assert luck["low"] < 0 < luck["high"]
+    with pytest.raises(RecordsError, match="one length"):
+        paired_bootstrap(a, a[:-1])
