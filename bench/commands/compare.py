@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -132,38 +131,18 @@ def measure(
 ) -> Tally:
     """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
     from bench.measure import environment
-    from bench.plan.remaining import count, remaining, store_refusals
-    from bench.run.executor import Run
+    from bench.run.executor import attended, make_executor
     from bench.run.progress import Watch
     from bench.store import Store
 
-    facts = environment.row_facts()
     with Store(out / "compare.sqlite") as store:
-        store_refusals(plan, store, facts)
-        if scheduler is not None:
-            from bench.run.cluster import ClusterRun, remaining_on_cluster
-
-            todo = plan.groups if fresh else remaining_on_cluster(plan, store, retry)
-        else:
-            todo = plan.groups if fresh else remaining(plan, store, facts["machine"], retry)
-        total, known = count(todo), len(plan.cells) - count(todo)
-        with Watch(total, known, len(plan.left_out)) as watch:
-            run: Any
-            if scheduler is not None:
-                run = ClusterRun(store, scheduler, watch.row)
-            else:
-                run = Run(store, facts, jobs=jobs, listener=watch.row, notice=watch.hand)
-
-            def interrupted(*_: object) -> None:
-                watch.say("Finishing the cells in hand; press Ctrl-C again to end at once.")
-                run.stop()
-
-            before = signal.signal(signal.SIGINT, interrupted)
-            try:
-                tally: Tally = run(todo, 0 if suite.accuracy_only else reruns)
-            finally:
-                signal.signal(signal.SIGINT, before)
-    return tally
+        executor = make_executor(store, environment.row_facts(), scheduler, jobs)
+        executor.refuse(plan.left_out)
+        todo = plan.groups if fresh else executor.remaining(plan.groups, retry)
+        total = sum(len(group.cells) for group in todo)
+        with Watch(total, len(plan.cells) - total, len(plan.left_out)) as watch:
+            executor.tell(watch.row, watch.hand)
+            return attended(executor, todo, 0 if suite.accuracy_only else reruns, watch.say)
 
 
 def finish(out: Path, suite: Suite, tally: Tally, report: bool) -> None:

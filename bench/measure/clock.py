@@ -1,12 +1,14 @@
-"""An honest clock: staging apart from running, every call waited for, competitors timed in turn.
+"""The one clock: staging apart from running, every call waited for, competitors timed in turn, load by others seen.
 
-One timing alone showed the opposite of three interleaved ones: so all programs of a group are prepared first,
-then called round after round in a changing order, and the minimum, median and spread are kept.
+One timing alone showed the opposite of three interleaved ones. All programs that compete are therefore prepared first,
+then called round after round in a changing order, and the minimum, median and spread are kept. What is done once, as a
+training is, has a `Stopwatch`.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +17,8 @@ from typing import Any
 import numpy as np
 
 SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
+MOST = 50  # samples of one turn
+LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 
 @dataclass
@@ -54,6 +58,15 @@ class Program:
         self.samples.append(total / number / self.solves)
         return total
 
+    def turn(self, slice_s: float = 0.0) -> float:
+        """As many samples as fit into `slice_s` seconds, one at least; returns the seconds they took in all."""
+        spent = self.sample()
+        for _ in range(MOST - 1):
+            if spent + (self.best or 0.0) * self.solves > slice_s:
+                break
+            spent += self.sample()
+        return spent
+
     @property
     def best(self) -> float | None:
         return min(self.samples, default=None)
@@ -77,10 +90,19 @@ def rotate(
     budget: float,
     seed: int = 0,
     hand: Callable[[str | None], None] = lambda owner: None,
+    slice_s: float = 0.0,
 ) -> None:
     """Time all programs in turn, `repeat` rounds in shuffled order; one that has spent its budget rests.
 
     Everyone gets three samples, however slow, unless a single call takes longer than the budget.
+
+    Args:
+        programs: What is timed; their samples are filled.
+        repeat: Rounds.
+        budget: Seconds after which a program rests.
+        seed: Of the order within the rounds.
+        hand: Told whose turn it is, and None at the end.
+        slice_s: Seconds of a turn, which a quick program fills with several samples.
     """
     rng = np.random.default_rng(seed)
     waiting = list(programs)
@@ -93,7 +115,7 @@ def rotate(
             for index in rng.permutation(len(waiting)):
                 program = waiting[index]
                 hand(program.owner)
-                spent[id(program)] += program.sample()
+                spent[id(program)] += program.turn(slice_s)
             waiting = [
                 p for p in waiting
                 if spent[id(p)] < budget or (len(p.samples) < 3 and spent[id(p)] < 3 * budget)
@@ -113,19 +135,100 @@ def break_even(staging: float | None, eager: float | None, steady: float | None)
     return staging / (eager - steady) if eager > steady else float("inf")
 
 
-def stage_jax(
-    function: Callable[..., Any], args: tuple[Any, ...]
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Trace and lower, then compile, each timed; the compiled function and what XLA says of its memory."""
+def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, float]:
+    """What JAX makes of a function before it is lowered, and the seconds that took."""
     import jax
 
     begin = time.perf_counter()
-    lowered = jax.jit(function).trace(*args).lower()
-    traced = time.perf_counter()
-    compiled = lowered.compile()
+    return jax.jit(function).trace(*args), time.perf_counter() - begin
+
+
+def calls_host(traced: Any) -> bool:
+    """Whether a traced program calls back to Python on the host."""
+    return "pure_callback" in str(traced.jaxpr)
+
+
+def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
+    begin = time.perf_counter()
+    lowered = traced.lower()
     done = time.perf_counter()
-    facts: dict[str, Any] = {"trace_s": traced - begin, "compile_s": done - traced}
+    compiled = lowered.compile()
+    facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": time.perf_counter() - done}
     memory = compiled.memory_analysis()
     if memory is not None:
         facts["temp_bytes"] = int(memory.temp_size_in_bytes)
     return compiled, facts
+
+
+class Stopwatch:
+    """Wall and processor seconds since it was made, and the load by others meanwhile: for work that is done once.
+
+    Example:
+        >>> watch = Stopwatch()
+        >>> found = watch.columns()
+        >>> sorted(found)
+        ['load', 'loaded']
+    """
+
+    def __init__(self) -> None:
+        self._meter = LoadMeter()
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+
+    @property
+    def wall_s(self) -> float:
+        return time.perf_counter() - self._wall
+
+    @property
+    def processor_s(self) -> float:
+        """Seconds of all threads of this process; other programs do not slow them down much."""
+        return time.process_time() - self._processor
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of a row that say how disturbed the work was."""
+        load = self._meter.read()
+        return {"load": load, "loaded": overloaded(load)}
+
+
+def overloaded(load: float | None, limit: float = LOAD_LIMIT) -> int:
+    """1 where others kept too many cores busy to trust a timing."""
+    return int(load is not None and load > limit)
+
+
+class LoadMeter:
+    """How many cores other programs kept busy between two moments: what a timing was disturbed by.
+
+    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
+
+    def read(self) -> float | None:
+        """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
+        wall = time.perf_counter() - self._wall
+        busy = _busy_seconds()
+        if busy is None or self._busy is None or wall < 0.05:
+            return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        return max(0.0, (busy - self._busy) - (_own_seconds() - self._own)) / wall
+
+
+def _busy_seconds() -> float | None:
+    try:
+        with open("/proc/stat") as file:
+            head = file.readline().split()
+    except OSError:
+        return None
+    if len(head) < 9 or head[0] != "cpu":
+        return None
+    ticks = [float(x) for x in head[1:9]]
+    user, nice, system, _, _, irq, softirq, steal = ticks
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -1,4 +1,4 @@
-"""What a timing depends on besides the code: machine, versions, commit, threads, and the load by others."""
+"""What a timing depends on besides the code: machine, versions, commit and threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +28,6 @@ LIBRARIES = (
     "proxsuite",
 )
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS")
-LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -153,38 +151,3 @@ def row_facts() -> dict[str, Any]:
         "git_commit": commit,
         "git_dirty": dirty,
     }
-
-
-class LoadMeter:
-    """How many cores other programs kept busy between two moments: what a timing was disturbed by.
-
-    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither.
-    """
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
-
-    def read(self) -> float | None:
-        """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
-        wall = time.perf_counter() - self._wall
-        busy = _busy_seconds()
-        if busy is None or self._busy is None or wall < 0.05:
-            return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        return max(0.0, (busy - self._busy) - (_own_seconds() - self._own)) / wall
-
-
-def _busy_seconds() -> float | None:
-    head = _read("/proc/stat").split("\n", 1)[0].split()
-    if len(head) < 9 or head[0] != "cpu":
-        return None
-    ticks = [float(x) for x in head[1:9]]
-    user, nice, system, _, _, irq, softirq, steal = ticks
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def _own_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 import gfy
-from bench.measure.certification import certificate_columns, envelope_bound, gradient_columns
-from bench.measure.clock import Program, break_even, rotate
-from bench.measure.environment import LoadMeter
+from bench.measure.certification import (
+    argmax_columns,
+    certificate_columns,
+    envelope_bound,
+    gradient_columns,
+)
+from bench.measure.clock import LoadMeter, Program, break_even, overloaded, rotate
 from bench.measure.memory import Peak
-from bench.measure.programs import Bench, Staged, forward, set_up, value_and_gradient
+from bench.measure.programs import Bench, Staged, argmax_gradient, forward, set_up, value_and_gradient
 from bench.measure.reference import Reference, reference
 from bench.plan import registry
-from bench.plan.cells import Cell, Group, Settings
-from bench.run.worker import Channel, limit_memory
+from bench.plan.matrix import Cell, Group, Settings
 
 UNSTEADY = ("not finite", "crashed", "unsupported")
 
@@ -41,57 +42,48 @@ class Prepared:
 
     cell: Cell
     forward: Forward
-    backward: Program | None
+    backward: Program | None = None
+    argmax: Program | None = None
     columns: dict[str, Any] = field(default_factory=dict)
 
 
 class Preparation:
     """Stages, runs and judges the cells of one group; what cells have in common is made once."""
 
-    def __init__(self, bench: Bench, settings: Settings, device: str, dtype: str) -> None:
-        self._bench, self._settings, self._device, self._dtype = bench, settings, device, dtype
+    def __init__(self, bench: Bench, settings: Settings, place: dict[str, Any]) -> None:
+        self._bench, self._settings = bench, settings
+        self._device, self._dtype = str(place["device"]), str(place["dtype"])
         self._staged: dict[Any, Staged] = {}
         self._forwards: dict[Any, Forward] = {}
-        self.known: Reference | None = None
+        self._known: Reference | str = reference(bench, min(30.0, settings.timeout))
 
-    def first(
-        self, kind: str, make: Any, cell: Cell, mode: Any, starts: Any = None
-    ) -> tuple[Staged, Program, Any, dict[str, Any]]:
-        """A program that has run once, its result and its memory; its tolerance is fixed if it must be."""
-        staged = self.stage(kind, make, cell, mode)
-        try:
-            return staged, *self._once(staged, cell, starts)
-        except Exception:
-            if not staged.dynamic:
-                raise
-        staged = self.stage(kind, make, cell, mode, fixed=True)
-        return staged, *self._once(staged, cell, starts)
-
-    def _once(self, staged: Staged, cell: Cell, starts: Any) -> tuple[Program, Any, dict[str, Any]]:
+    def first(self, make: Any, cell: Cell, mode: Any, starts: Any = None) -> tuple[Staged, Program, Any, Any]:
+        """A staged program that has run once, its result and its memory."""
+        staged = self.stage(make, cell, mode)
         program = staged.at(float(cell.columns["tol"]), starts)
         program.owner = cell.name
         with Peak(self._bench.backend.name, self._device) as peak:
             result = program.first()
-        return program, result, peak.columns()
+        return staged, program, result, peak.columns()
 
-    def stage(self, kind: str, make: Any, cell: Cell, mode: Any, fixed: bool = False) -> Staged:
+    def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
         tol, steps = float(cell.columns["tol"]), int(cell.columns["max_steps"])
-        own = kind == "backward" or mode.name == "unrolled"
-        key = (kind, cell.solver, repr(mode) if own else None)
+        own = make is not forward or mode.name == "unrolled"
+        key = (make, cell.solver, repr(mode) if own else None)
         known = self._staged.get(key)
-        if known is not None and known.fits(tol) and not (fixed and known.dynamic):
+        if known is not None and known.fits(tol):
             return known
-        function = make(self._bench, solver_of(cell.solver), mode, steps)
-        fixed = fixed or (known is not None and not known.dynamic)
-        self._staged[key] = Staged(self._bench, function, tol, cell.name, fixed)
+        solver = solver_of(cell.solver)
+        fixed = getattr(solver, "fixed_tolerance", False) or (known is not None and not known.dynamic)
+        self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
         return self._staged[key]
 
     def forward(self, cell: Cell, mode: Any) -> Forward:
         tol = float(cell.columns["tol"])
         key = (cell.solver, tol, repr(mode) if mode.name == "unrolled" else None)
         if key not in self._forwards:
-            staged, program, result, peak = self.first("forward", forward, cell, mode)
+            staged, program, result, peak = self.first(forward, cell, mode)
             solutions = result if self._bench.sequence else [result]
             claims = mode.name != "unrolled"
             columns = certificate_columns(self._bench, solutions, tol, self._dtype, claims) | peak
@@ -103,34 +95,29 @@ class Preparation:
     def __call__(self, cell: Cell) -> Prepared:
         mode = registry.gradient_of(cell.columns)
         solves = self.forward(cell, mode)
-        columns = dict(solves.columns)
-        prepared = Prepared(cell, solves, None, columns)
-        if columns["status"] in UNSTEADY:
+        prepared = Prepared(cell, solves, columns=dict(solves.columns))
+        if prepared.columns["status"] in UNSTEADY:
             return prepared
         starts = None
         if self._bench.instance.warm:
             starts = [self._bench.start, *(s.p for s in solves.solutions[:-1])]
-        staged, program, result, peak = self.first("backward", value_and_gradient, cell, mode, starts)
-        _, gradient = result[-1] if self._bench.sequence else result
-        columns |= gradient_columns(self._bench, gradient, self.known)
-        if mode.name == "envelope":
-            columns["grad_bound"] = envelope_bound(self._bench, solves.solutions[-1], self.known, self._dtype)
-        prepared.backward = program
-        columns |= {
-            "backward_trace_s": program.trace_s,
-            "backward_compile_s": program.compile_s,
-            "backward_first_s": program.first_s,
-            "backward_temp_bytes": program.temp_bytes,
+        staged, prepared.backward, result, peak = self.first(value_and_gradient, cell, mode, starts)
+        prepared.columns |= gradient_columns(self._gradient(result), self._known)
+        prepared.columns |= {
             "backward_peak_host_bytes": peak.get("peak_host_bytes"),
             "one_program": staged.dynamic,
         }
-        if self.known is not None:
-            columns |= {
-                "grad_reference": f"{self.known.solver}, {self.known.mode}",
-                "grad_reference_gap": self.known.gap,
-                "grad_reference_residual": self.known.residual,
-            }
+        if mode.name == "envelope":  # it has no derivative of the maximiser to give
+            bound = envelope_bound(self._bench, solves.solutions[-1], self._known, self._dtype)
+            prepared.columns["grad_bound"] = bound
+        else:
+            _, prepared.argmax, result, _ = self.first(argmax_gradient, cell, mode, starts)
+            prepared.columns |= argmax_columns(self._gradient(result), self._known)
         return prepared
+
+    def _gradient(self, result: Any) -> Any:
+        """The gradient of the last input: what the reference is of."""
+        return result[-1][1] if self._bench.sequence else result[1]
 
 
 @cache
@@ -141,9 +128,8 @@ def solver_of(text: str) -> Any:
 def build(cell: Cell) -> Bench:
     """The arrays a group works on, from the columns of any of its cells."""
     columns = cell.columns
-    family = registry.make_family(cell.problem)
-    instance = family.make(np.random.default_rng(int(columns["seed"])), **columns["problem_params"])
-    return set_up(instance, columns["backend"], columns["device"], columns["dtype"])
+    work = registry.make_problem(cell.problem, columns["problem_params"], int(columns["seed"]))
+    return set_up(work.instance, columns["backend"], columns["device"], columns["dtype"])
 
 
 def complaint(error: BaseException) -> dict[str, Any]:
@@ -156,14 +142,11 @@ def complaint(error: BaseException) -> dict[str, Any]:
     return {"status": "crashed", "reason": f"{type(error).__name__}: {first}"[:500]}
 
 
-def measure_group(group: Group, channel: Channel) -> None:
-    """The job: announce, prepare, time in rotation, send the rows."""
+def measure_group(group: Group, channel: Any) -> None:
+    """The job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
     settings = group.settings
-    limit_memory(settings.memory)
-    place = group.cells[0].columns
-    bench = build(group.cells[0])
-    prepare = Preparation(bench, settings, place["device"], place["dtype"])
-    prepare.known = reference(bench)
+    channel.limit_memory(settings.memory)
+    prepare = Preparation(build(group.cells[0]), settings, group.cells[0].columns)
     ready: list[Prepared] = []
     for cell in group.cells:
         if channel.stopped():
@@ -171,7 +154,7 @@ def measure_group(group: Group, channel: Channel) -> None:
         channel.hand(cell.name)
         try:
             prepared = prepare(cell)
-        except Exception as error:
+        except Exception as error:  # whatever a solver raises is the row of its cell
             channel.row(cell.name, complaint(error))
             continue
         if prepared.columns["status"] in UNSTEADY:
@@ -179,18 +162,20 @@ def measure_group(group: Group, channel: Channel) -> None:
             continue
         ready.append(prepared)
     channel.hand(None)
-    meter = LoadMeter()
+    load = None
     if not settings.accuracy_only:
+        meter = LoadMeter()
         forwards = {id(p.forward): p.forward.program for p in ready}
-        programs = [*forwards.values(), *(p.backward for p in ready if p.backward is not None)]
-        rotate(programs, settings.repeat, settings.budget, int(place["seed"]), channel.hand)
-    load = None if settings.accuracy_only else meter.read()
+        others = [program for p in ready for program in (p.backward, p.argmax) if program is not None]
+        seed = int(group.cells[0].columns["seed"])
+        rotate([*forwards.values(), *others], settings.repeat, settings.budget, seed, channel.hand)
+        load = meter.read()
     for prepared in ready:
-        channel.row(prepared.cell.name, row_of(prepared, load, settings))
+        channel.row(prepared.cell.name, measured(prepared, load, settings))
 
 
-def row_of(prepared: Prepared, load: float | None, settings: Settings) -> dict[str, Any]:
-    """The measured columns of a row."""
+def measured(prepared: Prepared, load: float | None, settings: Settings) -> dict[str, Any]:
+    """All columns of a row that were measured; `Cell.row` adds what was known beforehand."""
     program, backward = prepared.forward.program, prepared.backward
     staging = None if program.compile_s is None else program.compile_s + (program.trace_s or 0.0)
     columns = {
@@ -206,13 +191,19 @@ def row_of(prepared: Prepared, load: float | None, settings: Settings) -> dict[s
         "samples": program.samples,
         "break_even": break_even(staging, prepared.columns.get("eager_s"), program.best),
         "load": load,
-        "loaded": int(load is not None and load > settings.load_limit),
+        "loaded": overloaded(load, settings.load_limit),
     }
     if backward is not None:
         columns |= {
+            "backward_trace_s": backward.trace_s,
+            "backward_compile_s": backward.compile_s,
+            "backward_first_s": backward.first_s,
+            "backward_temp_bytes": backward.temp_bytes,
             "backward_s": backward.best,
             "backward_median_s": backward.median,
             "backward_spread_s": backward.spread,
             "backward_samples": backward.samples,
         }
+    if prepared.argmax is not None:
+        columns["argmax_grad_s"] = prepared.argmax.best
     return columns

@@ -1,4 +1,4 @@
-"""The programs of a cell, in either framework: solve the inner problems, and the loss with its gradient."""
+"""The programs of a cell in either framework: the solve, the loss with its gradient, the maximiser with its."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.clock import Program, stage_jax
+from bench.measure.clock import Program, calls_host, compile_jax, trace_jax
 from bench.problems.base import Instance
-from gfy.backend import Backend, get_backend, tree_map
-from gfy.errors import GfyTypeError
+from gfy.backend import Backend, get_backend, leaves, tree_map
+
+COTANGENT_SEED = 17
 
 
 class TracedStop(gfy.Stop):
@@ -30,6 +31,7 @@ class Bench:
     backend: Backend
     inputs: tuple[Any, ...]
     targets: Any
+    cotangent: Any  # [batch, k], seeded: what the derivative of the maximiser is multiplied with
     start: Any | None  # the first p0 of a warm sequence, or of an energy that does not know the size of p
 
     @property
@@ -41,38 +43,47 @@ class Bench:
         return len(self.inputs) > 1
 
 
-def set_up(instance: Instance, backend: str, device: str, dtype: str) -> Bench:
-    """Bring an instance into a framework; JAX is told to keep float64."""
+def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "float64") -> Bench:
+    """Bring an instance into a framework, on a device ("cpu", "cuda", "cuda:1"); JAX is told to keep float64."""
     if backend == "jax":
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        place: Any = jax.devices({"cuda": "gpu"}.get(device, device))[0]
+        kind, _, index = device.partition(":")
+        place: Any = jax.devices({"cuda": "gpu"}.get(kind, kind))[int(index or 0)]
     else:
         place = device
     ops = get_backend(backend)
 
     def convert(x: Any) -> Any:
-        return ops.asarray(np.asarray(x), dtype=dtype, device=place)
+        return ops.asarray(np.array(x), dtype=dtype, device=place)
 
     inputs = tuple(tree_map(convert, v) for v in instance.inputs)
+    cotangent = np.random.default_rng(COTANGENT_SEED).normal(size=instance.targets.shape)
     start = None
-    if instance.warm or not knows_size(instance):
-        middle = instance.problem.domain.center(np.zeros_like(instance.targets))
-        start = convert(middle)
-    return Bench(instance, ops, inputs, convert(instance.targets), start)
+    if instance.warm or not instance.problem.energy.array_api:
+        start = convert(instance.problem.domain.center(np.zeros_like(instance.targets)))
+    return Bench(instance, ops, inputs, convert(instance.targets), convert(cotangent), start)
 
 
-def knows_size(instance: Instance) -> bool:
-    try:
-        instance.problem.energy.dim(instance.inputs[0])
-    except GfyTypeError:
-        return False
-    return True
+def flat(tree: Any) -> np.ndarray:
+    """Every leaf of a tree of any framework in one float64 vector."""
+    parts = [np.asarray(to_numpy(x), dtype=np.float64).ravel() for x in leaves(tree)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    """An array of any framework, detached and on the host."""
+    return gfy.backend_of(x).to_numpy(x)
 
 
 class Staged:
-    """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch."""
+    """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch.
+
+    The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless the
+    solver says that it must know it while it is staged (`fixed_tolerance`), or the program calls the host, where an
+    argument of the outer program cannot be read.
+    """
 
     def __init__(
         self, bench: Bench, function: Callable[..., Any], tol: float, owner: str, fixed: bool = False
@@ -87,14 +98,13 @@ class Staged:
             return
         args = (bench.inputs[0], bench.targets, bench.start, tol)
         if not fixed:
-            try:
-                self._run, self.facts = stage_jax(function, args)
-                self.dynamic = True
-                return
-            except Exception:  # a solver that must know its tolerance while it is staged
-                self.dynamic = False
-        self.fixed_tol = tol
-        self._run, self.facts = stage_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
+            traced, seconds = trace_jax(function, args)
+            fixed = calls_host(traced)
+        self.dynamic = not fixed
+        if fixed:
+            self.fixed_tol = tol
+            traced, seconds = trace_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
+        self._run, self.facts = compile_jax(traced, seconds)
 
     def fits(self, tol: float) -> bool:
         """Whether the staged program can be run at this tolerance without staging it again."""
@@ -131,15 +141,18 @@ class Staged:
         return self._eager
 
 
+def _stop(bench: Bench, tol: Any, max_steps: int) -> gfy.Stop:
+    return (TracedStop if bench.backend.name == "jax" else gfy.Stop)(tol, max_steps)
+
+
 def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
     """(v, y, p0, tol) -> Solution; for unrolling, the iterate that is differentiated."""
-    traced = bench.backend.name == "jax"
 
     def solve(v: Any, y: Any, p0: Any, tol: Any) -> Any:
-        stop = (TracedStop if traced else gfy.Stop)(tol, max_steps)
+        stop = _stop(bench, tol, max_steps)
         if mode.name == "unrolled":
             p = mode.argmax(bench.problem, solver, v, p0, stop)
-            count = p[..., 0] * 0 + mode.steps
+            count = bench.backend.xp.zeros_like(p[..., 0]) + mode.steps
             return gfy.Solution(p, count * float("nan"), count, count > 0)
         return solver.solve(bench.problem, v, p0, stop)
 
@@ -148,34 +161,21 @@ def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..
 
 def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
     """(v, y, p0, tol) -> (summed loss, its gradient in every leaf of v)."""
-    jax_like = bench.backend.name == "jax"
 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
-        stop = (TracedStop if jax_like else gfy.Stop)(tol, max_steps)
+        stop = _stop(bench, tol, max_steps)
         loss = gfy.FenchelYoungLoss(bench.problem, solver=solver, gradient=mode, stop=stop)
         values, _ = loss(v, y, p0, return_solution=True)  # what was not solved is judged outside, by its certificate
         return values.sum()
 
-    if jax_like:
-        import jax
+    return bench.backend.value_and_grad(total)
 
-        staged: Callable[..., Any] = jax.value_and_grad(total)
-        return staged
 
-    def torch_version(v: Any, y: Any, p0: Any, tol: Any) -> Any:
-        import torch
+def argmax_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
+    """(v, y, p0, tol) -> (<c, p*(v)> summed, its gradient in every leaf of v), for the bench's cotangent c."""
 
-        from gfy.backend import leaves
+    def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
+        p = mode.argmax(bench.problem, solver, v, p0, _stop(bench, tol, max_steps))
+        return (bench.cotangent * p).sum()
 
-        tracked = tree_map(lambda x: x.detach().requires_grad_(), v)
-        value = total(tracked, y, p0, tol)
-        flat = list(leaves(tracked))
-        found = iter(torch.autograd.grad(value, flat, allow_unused=True))
-
-        def gradient(leaf: Any) -> Any:
-            given = next(found)
-            return torch.zeros_like(leaf) if given is None else given
-
-        return value.detach(), tree_map(gradient, tracked)
-
-    return torch_version
+    return bench.backend.value_and_grad(total)

@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from bench.measure.environment import fingerprint, library_fingerprint, versions
 from bench.plan import registry
-from bench.plan.cells import Cell, Group, Settings
-from bench.plan.names import resolve, suggest
+from bench.plan.names import resolve
 from bench.plan.suite import Entry, Suite
-from bench.problems.base import Instance, Recipe
+from bench.problems.base import Instance, label
+from bench.store import key_of
 from gfy.errors import GfyValueError
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What becomes one row: one solver with one gradient mode on one problem at one tolerance, or a part of an
+    experiment.
+
+    `columns` are the columns of the row that are known beforehand (all that determine it but the machine);
+    `problem` and `solver` are the texts from which a worker makes the objects, `work` is what an experiment's own
+    job is told, and `called` names a cell whose columns are not all known beforehand.
+    """
+
+    columns: dict[str, Any]
+    problem: str = ""
+    solver: str = ""
+    work: Any = None
+    called: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key of the cell on no particular machine: how a cell is called between processes."""
+        return self.called or key_of(self.columns | {"machine": None})
+
+    def key(self, machine: str) -> str:
+        return key_of(self.columns | {"machine": machine})
+
+    def row(
+        self, measured: dict[str, Any], facts: Mapping[str, Any], settings: Settings, attempt: int = 0
+    ) -> dict[str, Any]:
+        """The row of the cell: what determines it, where it was measured, what was measured, and how."""
+        how = {"attempt": attempt + 1, "timeout_s": settings.timeout, "repeat_asked": settings.repeat}
+        place = {"machine": facts["machine"]}
+        return {**facts, **self.columns, **how, **measured, **place}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a group is measured."""
+
+    timeout: float = 60.0  # seconds a cell may take in all
+    repeat: int = 7  # timed calls of each program
+    budget: float = 1.0  # seconds after which a program is not repeated any more (three calls at least)
+    memory: int | None = None  # bytes a worker may allocate
+    accuracy_only: bool = False  # no timings: several workers may run side by side
+    break_even: bool = False  # also call the program unstaged, to tell when staging pays
+    load_limit: float = 0.3  # cores busy with other work above which a timing is flagged
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one problem, backend, device and dtype: prepared together, timed in rotation."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    settings: Settings = field(default_factory=Settings)
+
+    def only(self, names: set[str]) -> Group:
+        return replace(self, cells=tuple(c for c in self.cells if c.name in names))
 
 
 @dataclass
@@ -56,21 +112,23 @@ def _joined(groups: list[Group]) -> list[Group]:
 
 
 def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> None:
-    family = registry.make_family(entry.family)
-    params = checked_params(family, entry)
     axes = {name: entry.axes.get(name, getattr(suite, name)) for name in ("devices", "dtypes", "tolerances")}
     chosen = solvers(entry.axes.get("solvers", suite.solvers))
     modes = [registry.make_gradient(text) for text in entry.axes.get("gradients", suite.gradients)]
+    modes.sort(key=lambda mode: mode.name != "envelope")  # the cheapest first: it says whether the solver is too slow
     backends = [resolve(b, registry.BACKENDS, "backend") for b in entry.axes.get("backends", suite.backends)]
     dtypes = [resolve(d, ("float64", "float32"), "dtype") for d in axes["dtypes"]]
     tolerances = sorted((float(t) for t in axes["tolerances"]), reverse=True)
+    family = registry.make_family(entry.family)
+    registry.check_params(family, entry.params)
     try:
-        instance = family.make(np.random.default_rng(suite.seed), **params)
+        work = registry.make_problem(entry.family, entry.params, suite.seed)
     except (GfyValueError, ModuleNotFoundError) as error:
-        columns = {"kind": "compare", "problem": label(family.name, params), "family": family.name}
+        name = label(family.name, {**family.defaults, **entry.params})
+        columns = {"kind": "compare", "problem": name, "family": family.name}
         found.left_out.append((Cell(columns, entry.family, ""), f"the problem cannot be made here: {error}"))
         return
-    common = problem_columns(family, params, instance, suite)
+    common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps}
     for backend in backends:
         for device in axes["devices"]:
             for dtype in dtypes:
@@ -80,7 +138,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
                 for text, solver in chosen:
                     for mode in modes:
                         base = {**common, **place, **solver_columns(solver, mode)}
-                        reason = missing or refuses(solver, mode, instance, backend)
+                        reason = missing or refuses(solver, mode, work.instance, backend)
                         if reason is not None:
                             found.left_out.append((Cell({**base, "tol": None}, entry.family, text), reason))
                             continue
@@ -109,42 +167,6 @@ def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | N
     if reason is None:
         reason = mode.unsupported(instance.problem, solver)
     return None if reason is None else str(reason)
-
-
-def checked_params(family: Recipe, entry: Entry) -> dict[str, Any]:
-    for name in entry.params:
-        if name not in family.defaults:
-            raise GfyValueError(
-                f"The problem {family.name} has no parameter {name!r}. {suggest(name, family.defaults)}"
-            )
-    return {**family.defaults, **entry.params}
-
-
-def label(family: str, params: dict[str, Any]) -> str:
-    """A name for a problem of one size: pairwise-gini-k174-b64-r1."""
-    short = {"k": "k", "batch": "b", "rank": "r"}
-    return "-".join([family, *(f"{short[n]}{params[n]}" for n in short if n in params)])
-
-
-def problem_columns(
-    family: Recipe, params: dict[str, Any], instance: Instance, suite: Suite
-) -> dict[str, Any]:
-    file = registry.source_file(getattr(family, "build", family))
-    return {
-        "kind": "compare",
-        "problem": label(family.name, {**params, "k": instance.k, "batch": instance.batch}),
-        "family": family.name,
-        "energy": instance.problem.energy.name,
-        "regularizer": instance.problem.regularizer.name,
-        "domain": instance.problem.domain.name,
-        "k": instance.k,
-        "batch": instance.batch,
-        "rank": params.get("rank"),
-        "seed": suite.seed,
-        "problem_params": params,
-        "problem_source": fingerprint(file) if file else None,
-        "max_steps": suite.max_steps,
-    }
 
 
 def solver_columns(solver: Any, mode: Any) -> dict[str, Any]:

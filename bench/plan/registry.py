@@ -10,6 +10,7 @@ import ast
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -18,13 +19,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import gfy
-from bench.plan.names import resolve
-from bench.problems.base import Recipe
+from bench.measure.environment import fingerprint, gpus
+from bench.plan.names import resolve, suggest
+from bench.problems.base import Named, Recipe
 from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = ("jax", "torch")
-FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded")
+FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded", "random_weights", "trained")
 GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit, "unrolled": gfy.Unrolled}
 
 
@@ -194,6 +198,43 @@ def make_family(text: str) -> Recipe:
     return known[resolve(name, known, "problem")]
 
 
+def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
+    """Raise a sentence for a parameter that the family does not have."""
+    for name in params:
+        if name not in family.defaults:
+            raise GfyValueError(
+                f"The problem {family.name} has no parameter {name!r}. {suggest(name, family.defaults)}"
+            )
+
+
+def make_problem(text: str, params: Mapping[str, Any] | None = None, seed: int = 0, draw: Any = None) -> Named:
+    """A problem of a family at a size.
+
+    Args:
+        text: The family's name, with parameters in brackets where wanted, or its file.
+        params: Further parameters; what is not given is the family's default.
+        seed: Seeds the data, and is a column of the row.
+        draw: What the generator is seeded with where it is not the seed alone.
+
+    Returns:
+        The instance with what names it.
+
+    Raises:
+        GfyValueError: There is no such family, or it has no such parameter.
+
+    Example:
+        >>> make_problem("pairwise-gini", {"k": 6, "batch": 3}).name
+        'pairwise-gini-k6-b3-r1'
+    """
+    family = make_family(text)
+    asked = {**parse(text)[1], **(params or {})}
+    check_params(family, asked)
+    full = {**family.defaults, **asked}
+    file = source_file(getattr(family, "build", family))
+    instance = family.make(np.random.default_rng(seed if draw is None else draw), **full)
+    return Named(instance, family.name, full, seed, fingerprint(file) if file else None)
+
+
 # backends and devices
 
 
@@ -203,8 +244,6 @@ def backend_missing(name: str, device: str) -> str | None:
         return f"{name} is not installed: python -m pip install -c constraints.txt -e '.[{name}]'"
     if device == "cpu":
         return None
-    from bench.measure.environment import gpus
-
     if device == "cuda" and not gpus():
         return "there is no CUDA device on this machine"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, Protocol
 
@@ -34,6 +34,15 @@ class Instance:
     def batch(self) -> int:
         return int(self.targets.shape[0])
 
+    def first(self, count: int) -> Instance:
+        """The same problem with its first few examples; leaves that the batch shares stay whole."""
+        ranks = self.problem.energy.ranks
+        inputs = tuple(
+            type(v)(**{f: x[:count] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
+            for v in self.inputs
+        )
+        return replace(self, inputs=inputs, targets=self.targets[:count])
+
 
 class Recipe(Protocol):
     """What a problem of one's own must offer: see `Family`, or any class with these three."""
@@ -56,6 +65,48 @@ class Family:
     def make(self, rng: np.random.Generator, **params: Any) -> Instance:
         instance: Instance = self.build(rng, **{**self.defaults, **params})
         return instance
+
+
+@dataclass(frozen=True)
+class Named:
+    """An instance and what names it: its family, all parameters, the seed, and the file that makes it."""
+
+    instance: Instance
+    family: str
+    params: Params
+    seed: int
+    source: str | None = None  # the fingerprint of that file
+
+    @property
+    def name(self) -> str:
+        return label(self.family, {**self.params, "k": self.instance.k, "batch": self.instance.batch})
+
+    @property
+    def columns(self) -> Params:
+        """The columns of a row that say which problem was solved."""
+        problem = self.instance.problem
+        return {
+            "problem": self.name,
+            "family": self.family,
+            "energy": problem.energy.name,
+            "regularizer": problem.regularizer.name,
+            "domain": problem.domain.name,
+            "k": self.instance.k,
+            "batch": self.instance.batch,
+            "rank": self.params.get("rank"),
+            "seed": self.seed,
+            "problem_params": self.params,
+            "problem_source": self.source,
+        }
+
+    def first(self, count: int) -> Named:
+        return replace(self, instance=self.instance.first(count))
+
+
+def label(family: str, params: Params) -> str:
+    """A name for a problem of one size: pairwise-gini-k174-b64-r1."""
+    short = {"k": "k", "batch": "b", "rank": "r"}
+    return "-".join([family, *(f"{short[n]}{params[n]}" for n in short if n in params)])
 
 
 def spread(active: float) -> float:

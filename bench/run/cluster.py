@@ -27,15 +27,15 @@ from __future__ import annotations
 import threading
 import time
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from bench.measure import environment
-from bench.plan.cells import Cell, Group
-from bench.plan.matrix import Plan
-from bench.plan.remaining import done, measured_anywhere
-from bench.run.executor import JOB, GroupRunner, Tally, row_of
-from bench.store.records import RecordsError, Store
+from bench.plan.matrix import Cell, Group
+from bench.run.executor import JOB, Executor
+from bench.run.isolation import GroupRunner
+from bench.store import RecordsError, Store, key_of
+from bench.store.read import plain_rows
 
 PATIENCE = 15.0  # seconds without the scheduler before we give up
 _one_at_a_time = threading.Lock()  # a node measures one group at a time, whatever its number of threads
@@ -86,52 +86,31 @@ def measure_remotely(group: Group, job: str) -> tuple[dict[str, Any], Rows]:
     return environment.row_facts(), rows
 
 
-def remaining_on_cluster(plan: Plan, store: Store, retry: bool = False) -> list[Group]:
-    """The groups with the cells that no machine has measured yet."""
-    known = measured_anywhere(store)
-    todo = []
-    for group in plan.groups:
-        missing = {c.name for c in group.cells if not done(known.get(c.name), group, retry)}
-        if missing:
-            todo.append(group.only(missing))
-    return todo
+class Cluster(Executor):
+    """On the nodes of a Dask cluster, each group in a watched worker of one node; see `Executor`."""
 
-
-class ClusterRun:
-    """The same promises as `bench.run.executor.Run`, on a cluster: every cell becomes one row in the store."""
-
-    def __init__(
-        self,
-        store: Store,
-        address: str,
-        listener: Callable[[Group, Cell, dict[str, Any]], None] | None = None,
-        job: str = JOB,
-    ) -> None:
-        self._store, self._address, self._listener, self._job = store, address, listener, job
-        self._stopping = threading.Event()
+    def __init__(self, store: Store, facts: Mapping[str, Any], address: str, job: str = JOB) -> None:
+        super().__init__(store, facts, job)
+        self._address = address
+        self._client: Any = None
         self._at_once = False
-        self.tally = Tally()
 
-    def stop(self) -> None:
-        """Wait for the groups that are being measured, send no other; a second call gives up on those too."""
-        self._at_once = self._stopping.is_set()
-        self._stopping.set()
+    def stored(self) -> Callable[[Cell], Mapping[str, Any] | None]:
+        """Rows count whichever machine measured them."""
+        found = {key_of({**row, "machine": None}): row for row in plain_rows(self._store.frame())}
+        return lambda cell: found.get(key_of(cell.columns | {"machine": None}))
 
-    def __call__(self, groups: list[Group], rerun_loaded: int = 1) -> Tally:
-        client = self._connect()
+    def _told(self, again: bool) -> None:
+        self._at_once = again
+
+    def _open(self) -> None:
+        self._client = self._connect()
+
+    def _close(self) -> None:
         try:
-            waiting = list(groups)
-            for attempt in range(rerun_loaded + 1):
-                loaded = self._pass(client, waiting, attempt)
-                waiting = [g.only(loaded[g.label]) for g in waiting if g.label in loaded]
-                self.tally.passes = attempt + 1
-                self.tally.loaded = sum(len(names) for names in loaded.values())
-                if not waiting or self._stopping.is_set():
-                    break
-        finally:
-            self._disconnect(client)
-        self.tally.stopped = self._stopping.is_set()
-        return self.tally
+            self._client.close(timeout=2)
+        except Exception:  # the scheduler is gone: there is nobody left to say goodbye to
+            return
 
     def _connect(self) -> Any:
         import dask
@@ -158,18 +137,12 @@ class ClusterRun:
             raise RecordsError(f"{error} Install the same versions on every node.") from error
         return client
 
-    def _disconnect(self, client: Any) -> None:
-        try:
-            client.close(timeout=2)
-        except Exception:  # the scheduler is gone: there is nobody left to say goodbye to
-            return
-
-    def _pass(self, client: Any, groups: list[Group], attempt: int) -> dict[str, set[str]]:
+    def _pass(self, groups: list[Group], attempt: int) -> None:
+        client = self._client
         pending = {
             client.submit(measure_remotely, group, self._job, pure=False, retries=3): group
             for group in groups
         }
-        loaded: dict[str, set[str]] = {}
         last_seen = time.monotonic()
         while pending:
             if client.status == "running":
@@ -177,15 +150,13 @@ class ClusterRun:
             elif time.monotonic() - last_seen > PATIENCE:
                 self._gone()
             for future in [f for f in pending if f.done()]:
-                group = pending.pop(future)
-                self._collect(future, group, attempt, loaded)
+                self._collect(future, pending.pop(future), attempt)
             if self._stopping.is_set():
                 if self._at_once:
                     client.cancel(list(pending), force=True)
                     break
-                self._cancel_unstarted(client, pending)
+                self._cancel_unstarted(pending)
             time.sleep(0.05)
-        return loaded
 
     def _gone(self) -> NoReturn:
         raise RecordsError(
@@ -193,23 +164,21 @@ class ClusterRun:
             "Start it again and give the same command to go on."
         )
 
-    def _cancel_unstarted(self, client: Any, pending: dict[Any, Group]) -> None:
-        running = {key for keys in client.processing().values() for key in keys}
+    def _cancel_unstarted(self, pending: dict[Any, Group]) -> None:
+        running = {key for keys in self._client.processing().values() for key in keys}
         idle = [f for f in pending if f.key not in running]
-        client.cancel(idle)
+        self._client.cancel(idle)
         for future in idle:
             del pending[future]
 
-    def _collect(self, future: Any, group: Group, attempt: int, loaded: dict[str, set[str]]) -> None:
+    def _collect(self, future: Any, group: Group, attempt: int) -> None:
         if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
             self._gone()
         if future.status != "finished":
             error = future.exception()
             reason = f"no node could measure it ({type(error).__name__}: {error})"
             for cell in group.cells:
-                self._keep(
-                    group, cell, {"status": "crashed", "reason": reason}, environment.row_facts(), attempt
-                )
+                self.keep(group, cell, {"status": "crashed", "reason": reason}, attempt, self._facts)
             return
         try:
             facts, rows = future.result(timeout=PATIENCE)
@@ -217,18 +186,4 @@ class ClusterRun:
             self._gone()
         cells = {cell.name: cell for cell in group.cells}
         for name, columns in rows:
-            self._keep(group, cells[name], columns, facts, attempt)
-            if columns.get("loaded"):
-                loaded.setdefault(group.label, set()).add(name)
-
-    def _keep(
-        self, group: Group, cell: Cell, columns: dict[str, Any], facts: dict[str, Any], attempt: int
-    ) -> None:
-        row = row_of(group, cell, columns, facts, attempt)
-        self._store.put(row)
-        if attempt == 0:
-            self.tally.rows += 1
-            status = str(row["status"])
-            self.tally.by_status[status] = self.tally.by_status.get(status, 0) + 1
-        if self._listener is not None:
-            self._listener(group, cell, row)
+            self.keep(group, cells[name], columns, attempt, facts)

@@ -1,123 +1,31 @@
-"""Turn groups of cells into stored rows: a crash, a hang or a NaN is one row of them, never the end."""
+"""Turn groups of cells into stored rows: a crash, a hang or a NaN is one row of them, never the end.
+
+An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules: each
+cell becomes one row, rows that were timed under load are measured again and the quieter timing is kept, a stop
+finishes what is in hand and a second one ends it at once, and the same command later does only what is missing.
+"""
 
 from __future__ import annotations
 
 import queue
+import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.plan.cells import Cell, Group
-from bench.run.isolation import Worker
-from bench.store.records import Store, key_of
+from bench.plan.matrix import Cell, Group
+from bench.run.isolation import GroupRunner
+from bench.store import Store
 
 JOB = "bench.measure.group:measure_group"
-Emit = Callable[[Cell, dict[str, Any]], None]
-
-
-def failure(status: str, reason: str) -> dict[str, Any]:
-    return {"status": status, "reason": reason}
-
-
-def row_of(
-    group: Group, cell: Cell, columns: dict[str, Any], facts: Mapping[str, Any], attempt: int
-) -> dict[str, Any]:
-    """What is stored of a cell: what determines it, where it was measured, what was measured, and how."""
-    return {
-        "kind": "compare",
-        **facts,
-        **cell.columns,
-        **columns,
-        "machine": facts["machine"],
-        "attempt": attempt + 1,
-        "timeout_s": group.settings.timeout,
-        "repeat_asked": group.settings.repeat,
-    }
-
-
-class GroupRunner:
-    """Runs groups one after the other in a worker of its own, which is replaced when a cell breaks it."""
-
-    def __init__(
-        self,
-        stopping: threading.Event,
-        job: str = JOB,
-        env: Mapping[str, str] | None = None,
-        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
-    ) -> None:
-        self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
-        self._worker: Worker | None = None
-        self._killed = False
-
-    def run(self, group: Group, emit: Emit) -> None:
-        """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
-        pending = {cell.name: cell for cell in group.cells}
-        blank_deaths = 0
-        while pending and not self._stopping.is_set():
-            end = self._attempt(group.only(set(pending)), pending, emit)
-            if self._killed:
-                return  # by us, not by the cell: nothing is known of it
-            if end.kind == "done":
-                if not self._stopping.is_set():
-                    for cell in pending.values():
-                        emit(cell, failure("crashed", "the worker finished without a word about this cell"))
-                return
-            reason = str(end.value)
-            if end.kind == "timeout":
-                reason = f"stopped at its limit of {float(end.value):g} s"
-            if end.cell in pending:
-                broken = pending.pop(end.cell)
-                emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
-                if end.kind == "timeout":
-                    self._spare(broken, pending, emit)
-                continue
-            blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
-            if blank_deaths == 2 or end.kind == "failed":
-                for cell in pending.values():
-                    emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
-                return
-
-    def _spare(self, slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
-        """A solver that ran into its limit is not tried again at the same or a tighter tolerance."""
-        tol = slow.columns.get("tol")
-        for name, cell in list(pending.items()):
-            if tol is not None and cell.solver == slow.solver and cell.columns["tol"] <= tol:
-                reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
-                emit(pending.pop(name), failure("timeout", reason))
-
-    def _attempt(self, group: Group, pending: dict[str, Cell], emit: Emit) -> Any:
-        if self._worker is None or not self._worker.alive():
-            self.close()
-            self._worker = Worker(self._env)
-        start_limit, told = max(120.0, group.settings.timeout), False
-        for event in self._worker.run(self._job, group, group.settings.timeout, start_limit):
-            if event.kind == "row":
-                cell = pending.pop(str(event.cell), None)
-                if cell is not None:
-                    emit(cell, event.value)
-            elif event.kind != "hand":
-                return event
-            elif event.cell in pending:
-                self._notice(group, pending[event.cell])
-            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
-                self._worker.stop()
-                told = True
-        raise AssertionError("a worker's events always end with one of its ends")
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
-    def stop(self) -> None:
-        if self._worker is not None:
-            self._worker.stop()
-
-    def kill(self) -> None:
-        self._killed = True
-        if self._worker is not None:
-            self._worker.kill()
+Listener = Callable[[Group, Cell, dict[str, Any]], None]
+Notice = Callable[[Group, Cell], None]
+FAILED = ("crashed", "timeout", "not finite")
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+}  # for workers side by side, which would stand in each other's way
 
 
 @dataclass
@@ -131,37 +39,82 @@ class Tally:
     stopped: bool = False
 
 
-class Run:
-    """Measure groups into a store, with `jobs` workers side by side; `stop()` may be called from a signal."""
+def done(row: Mapping[str, Any] | None, group: Group, retry: bool = False) -> bool:
+    """Whether a stored row answers the cell: measured as long and as often as asked, and not under load."""
+    if row is None:
+        return False
+    if row["status"] == "timeout" and (row["timeout_s"] or 0) < group.settings.timeout:
+        return False
+    if row["status"] in FAILED:
+        return not retry
+    if group.settings.accuracy_only:
+        return True
+    enough = (row["repeat_asked"] or 0) >= group.settings.repeat and row["steady_s"] is not None
+    quiet = not row["loaded"] or (row["attempt"] or 1) > 1  # once is measured again, not for ever
+    return enough and quiet
 
-    def __init__(
-        self,
-        store: Store,
-        facts: Mapping[str, Any],
-        jobs: int = 1,
-        job: str = JOB,
-        env: Mapping[str, str] | None = None,
-        listener: Callable[[Group, Cell, dict[str, Any]], None] | None = None,
-        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
-    ) -> None:
-        self._store, self._facts, self._jobs = store, dict(facts), max(1, jobs)
+
+class Executor:
+    """Measures groups into a store.
+
+    Args:
+        store: Where rows go.
+        facts: What is known of this machine (`environment.row_facts`).
+        job: "module:function" that measures a group in a worker.
+
+    Example:
+        >>> executor = Local(store, row_facts())  # doctest: +SKIP
+        >>> tally = executor(executor.remaining(plan.groups))  # doctest: +SKIP
+    """
+
+    def __init__(self, store: Store, facts: Mapping[str, Any], job: str = JOB) -> None:
+        self._store, self._facts, self._job = store, dict(facts), job
+        self._listener: Listener = lambda group, cell, row: None
+        self._notice: Notice = lambda group, cell: None
         self._stopping = threading.Event()
-        self._runners = [GroupRunner(self._stopping, job, env, notice) for _ in range(self._jobs)]
-        self._listener = listener
         self._lock = threading.Lock()
-        self.tally = Tally()
         self._loaded: dict[str, set[str]] = {}
+        self.tally = Tally()
+
+    def tell(self, listener: Listener, notice: Notice = lambda group, cell: None) -> None:
+        """Who is told of every row as it is stored, and of every cell as it is begun where that can be seen."""
+        self._listener, self._notice = listener, notice
+
+    def remaining(self, groups: Iterable[Group], retry: bool = False) -> list[Group]:
+        """The groups with the cells that the store lacks, or whose row does not answer what is asked now."""
+        stored = self.stored()
+        todo = []
+        for group in groups:
+            missing = {c.name for c in group.cells if not done(stored(c), group, retry)}
+            if missing:
+                todo.append(group.only(missing))
+        return todo
+
+    def stored(self) -> Callable[[Cell], Mapping[str, Any] | None]:
+        """How the row of a cell is looked up."""
+        machine = self._facts["machine"]
+        return lambda cell: self._store.get(cell.key(machine))
+
+    def refuse(self, left_out: Sequence[tuple[Cell, str]]) -> int:
+        """Store rows for what is left out, so that a report can say why a solver has no number; how many are new."""
+        new = 0
+        for cell, reason in left_out:
+            if cell.solver and not self._store.has(cell.key(self._facts["machine"])):
+                self._store.put({**self._facts, **cell.columns, "status": "unsupported", "reason": reason})
+                new += 1
+        return new
 
     def stop(self) -> None:
-        """Finish the cells in hand, begin no other; a second call ends the workers at once."""
+        """Finish the cells in hand, begin no other; a second call gives up on those too. A signal may call it."""
         again = self._stopping.is_set()
         self._stopping.set()
-        for runner in self._runners:
-            runner.kill() if again else runner.stop()
+        self._told(again)
 
     def __call__(self, groups: Iterable[Group], rerun_loaded: int = 1) -> Tally:
+        """Measure the groups; rows that were timed under load again, up to `rerun_loaded` times."""
+        waiting = list(groups)
+        self._open()
         try:
-            waiting = list(groups)
             for attempt in range(rerun_loaded + 1):
                 self._loaded = {}
                 self._pass(waiting, attempt)
@@ -170,11 +123,68 @@ class Run:
                 if not waiting or self._stopping.is_set():
                     break
         finally:
-            for runner in self._runners:
-                runner.close()
+            self._close()
         self.tally.stopped = self._stopping.is_set()
         self.tally.loaded = sum(len(names) for names in self._loaded.values())
         return self.tally
+
+    def keep(
+        self, group: Group, cell: Cell, measured: dict[str, Any], attempt: int, facts: Mapping[str, Any]
+    ) -> None:
+        """Store the row of a cell; of two timings the one taken under less load, told to be the last attempt."""
+        row = cell.row(measured, facts, group.settings, attempt)
+        with self._lock:
+            old = self._store.get(cell.key(str(facts["machine"]))) if attempt else None
+            if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
+                self._store.put(row)
+            else:
+                self._store.put({**old, "attempt": row["attempt"]})
+            if row.get("loaded"):
+                self._loaded.setdefault(group.label, set()).add(cell.name)
+            if attempt == 0:
+                self.tally.rows += 1
+                status = str(row["status"])
+                self.tally.by_status[status] = self.tally.by_status.get(status, 0) + 1
+            self._listener(group, cell, row)
+
+    # what an implementation fills in
+
+    def _open(self) -> None:
+        """Reach what measures."""
+
+    def _close(self) -> None:
+        """Let go of it."""
+
+    def _pass(self, groups: list[Group], attempt: int) -> None:
+        """Measure every group once and `keep` each cell."""
+        raise NotImplementedError
+
+    def _told(self, again: bool) -> None:
+        """A stop was asked for, `again` for the second time."""
+
+
+class Local(Executor):
+    """On this machine, with `jobs` watched workers side by side; `env` is added to their environment."""
+
+    def __init__(
+        self,
+        store: Store,
+        facts: Mapping[str, Any],
+        job: str = JOB,
+        jobs: int = 1,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(store, facts, job)
+        begun = lambda group, cell: self._notice(group, cell)  # noqa: E731
+        self._runners = [GroupRunner(self._stopping, job, env, begun) for _ in range(max(1, jobs))]
+
+    def _told(self, again: bool) -> None:
+        for runner in self._runners:
+            runner.kill() if again else runner.stop()
+
+    def _close(self) -> None:
+        for runner in self._runners:
+            runner.close()
 
     def _pass(self, groups: list[Group], attempt: int) -> None:
         todo: queue.SimpleQueue[Group] = queue.SimpleQueue()
@@ -184,12 +194,9 @@ class Run:
 
         def work(runner: GroupRunner) -> None:
             try:
-                while not self._stopping.is_set():
-                    try:
-                        group = todo.get_nowait()
-                    except queue.Empty:
-                        return
-                    runner.run(group, lambda cell, columns, g=group: self._keep(g, cell, columns, attempt))  # type: ignore[misc]
+                while not (self._stopping.is_set() or todo.empty()):
+                    group = todo.get()
+                    runner.run(group, lambda cell, row, g=group: self.keep(g, cell, row, attempt, self._facts))  # type: ignore[misc]
             except BaseException as error:  # handed to the caller below
                 errors.append(error)
                 self._stopping.set()
@@ -203,22 +210,34 @@ class Run:
         if errors:
             raise errors[0]
 
-    def _keep(self, group: Group, cell: Cell, columns: dict[str, Any], attempt: int) -> None:
-        row = row_of(group, cell, columns, self._facts, attempt)
-        with self._lock:
-            self._store.put(row if attempt == 0 else self._quieter(row))
-            if row.get("loaded"):
-                self._loaded.setdefault(group.label, set()).add(cell.name)
-            if attempt == 0:
-                self.tally.rows += 1
-                status = str(row["status"])
-                self.tally.by_status[status] = self.tally.by_status.get(status, 0) + 1
-            if self._listener is not None:
-                self._listener(group, cell, row)
 
-    def _quieter(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Of two timings of one cell the one taken under less load, told to be the last attempt."""
-        old = self._store.get(key_of(row))
-        if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
-            return row
-        return {**old, "attempt": row["attempt"]}
+def make_executor(
+    store: Store,
+    facts: Mapping[str, Any],
+    scheduler: str | None = None,
+    jobs: int = 1,
+    job: str = JOB,
+    env: Mapping[str, str] | None = None,
+) -> Executor:
+    """The executor on this machine, or on the Dask cluster of a scheduler where one is named."""
+    if scheduler is not None:
+        from bench.run.cluster import Cluster
+
+        return Cluster(store, facts, scheduler, job)
+    return Local(store, facts, job, jobs, env)
+
+
+def attended(executor: Executor, groups: list[Group], reruns: int, say: Callable[[str], None]) -> Tally:
+    """Run with Ctrl-C heard: once finishes the cells in hand, twice ends at once."""
+
+    def interrupted(*_: object) -> None:
+        say("Finishing the cells in hand; press Ctrl-C again to end at once.")
+        executor.stop()
+
+    if threading.current_thread() is not threading.main_thread():
+        return executor(groups, reruns)
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        return executor(groups, reruns)
+    finally:
+        signal.signal(signal.SIGINT, before)

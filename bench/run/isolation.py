@@ -15,10 +15,13 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe
 from typing import Any, Literal, NamedTuple
 
+from bench.plan.matrix import Cell, Group
+
+Emit = Callable[[Cell, dict[str, Any]], None]
 KEEP = 4000  # bytes of the worker's last words
 
 
@@ -142,3 +145,100 @@ class Worker:
         self._listener.join(timeout=1)
         if self._process.stderr is not None:
             self._process.stderr.close()
+
+
+def failure(status: str, reason: str) -> dict[str, Any]:
+    return {"status": status, "reason": reason}
+
+
+class GroupRunner:
+    """Runs groups one after the other in a worker of its own, which is replaced when a cell breaks it."""
+
+    def __init__(
+        self,
+        stopping: threading.Event,
+        job: str,
+        env: Mapping[str, str] | None = None,
+        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
+    ) -> None:
+        self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
+        self._worker: Worker | None = None
+        self._killed = False
+
+    def run(self, group: Group, emit: Emit) -> None:
+        """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
+        pending = {cell.name: cell for cell in group.cells}
+        blank_deaths = 0
+        while pending and not self._stopping.is_set():
+            end = self._attempt(group.only(set(pending)), pending, emit)
+            if self._killed:
+                return  # by us, not by the cell: nothing is known of it
+            if end.kind == "done":
+                if not self._stopping.is_set():
+                    for cell in pending.values():
+                        emit(cell, failure("crashed", "the worker finished without a word about this cell"))
+                return
+            reason = str(end.value)
+            if end.kind == "timeout":
+                reason = f"stopped at its limit of {float(end.value):g} s"
+            if end.cell in pending:
+                broken = pending.pop(end.cell)
+                emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
+                if end.kind == "timeout":
+                    spare(broken, pending, emit)
+                continue
+            blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
+            if blank_deaths == 2 or end.kind == "failed":
+                for cell in pending.values():
+                    emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
+                return
+
+    def _attempt(self, group: Group, pending: dict[str, Cell], emit: Emit) -> Any:
+        if self._worker is None or not self._worker.alive():
+            self.close()
+            self._worker = Worker(self._env)
+        start_limit, told = max(120.0, group.settings.timeout), False
+        for event in self._worker.run(self._job, group, group.settings.timeout, start_limit):
+            if event.kind == "row":
+                cell = pending.pop(str(event.cell), None)
+                if cell is not None:
+                    emit(cell, event.value)
+            elif event.kind != "hand":
+                return event
+            elif event.cell in pending:
+                self._notice(group, pending[event.cell])
+            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
+                self._worker.stop()
+                told = True
+        raise AssertionError("a worker's events always end with one of its ends")
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def stop(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._worker is not None:
+            self._worker.kill()
+
+
+def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
+    """A solver that ran into its limit in a gradient mode is not tried in that mode at a tighter tolerance.
+
+    Another mode is: what took too long may have been the gradient.
+    """
+    tol = slow.columns.get("tol")
+    mode = _mode(slow)
+    for name, cell in list(pending.items()):
+        if tol is not None and cell.solver == slow.solver and _mode(cell) == mode and cell.columns["tol"] <= tol:
+            reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
+            emit(pending.pop(name), failure("timeout", reason))
+
+
+def _mode(cell: Cell) -> tuple[Any, str]:
+    return cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bench.plan.cells import Cell, Group
+from bench.plan.matrix import Cell, Group
 
 
 class Watch:

@@ -39,6 +39,10 @@ class Channel:
             self._stopped = kind == "stop"
         return self._stopped
 
+    def limit_memory(self, allowed: int | None) -> None:
+        """Make an allocation beyond the limit (four fifths of the memory if not told) fail, not the machine."""
+        limit_memory(allowed)
+
     def finish(self, kind: str, value: Any = None) -> None:
         self._connection.send((kind, None, value))
 

@@ -59,6 +59,9 @@ class Backend(Protocol):
     ) -> tuple[Array, Callable[[Array], tuple[Tree, ...]]]:
         """fn's value and its pullback."""
 
+    def value_and_grad(self, fn: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
+        """A function of fn's arguments: fn's value, a number, and its gradient in every leaf of the first argument."""
+
     def jvp(
         self, fn: Callable[..., Array], primals: Sequence[Tree], tangents: Sequence[Tree]
     ) -> tuple[Any, Any]:

@@ -32,6 +32,10 @@ class JaxBackend:
         out, pullback = jax.vjp(fn, *primals)
         return out, pullback
 
+    def value_and_grad(self, fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+        both: Callable[..., tuple[Any, Any]] = jax.value_and_grad(fn)
+        return both
+
     def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         out, tangent = jax.jvp(fn, tuple(primals), tuple(tangents))
         return out, tangent

@@ -25,27 +25,16 @@ class TorchBackend(EagerLoops):
         with torch.enable_grad():
             inputs = tree_map(_as_variable, primals)
             out = fn(*inputs)
-        flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
+        return out.detach(), lambda cotangent: _pulled_back(out, inputs, cotangent, keep=True)
 
-        def pullback(cotangent: Any) -> tuple[Any, ...]:
-            tracked = out.requires_grad  # not where fn ignores its arguments
-            found = (
-                torch.autograd.grad(out, flat, cotangent, retain_graph=True, allow_unused=True)
-                if tracked
-                else ()
-            )
-            grads = iter(found or [None] * len(flat))
+    def value_and_grad(self, fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+        def both(v: Any, *rest: Any) -> tuple[Any, Any]:
+            with torch.enable_grad():
+                tracked = tree_map(_as_variable, v)
+                value = fn(tracked, *rest)
+            return value.detach(), _pulled_back(value, tracked)
 
-            def gradient(leaf: Any) -> Any:
-                if not _is_variable(leaf):
-                    return leaf
-                grad = next(grads)
-                return torch.zeros_like(leaf) if grad is None else grad
-
-            result: tuple[Any, ...] = tree_map(gradient, inputs)
-            return result
-
-        return out.detach(), pullback
+        return both
 
     def jvp(self, fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         return torch.func.jvp(fn, tuple(primals), tuple(tangents))
@@ -175,6 +164,23 @@ class _Custom(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         return (None,) * 3 + tuple(leaves(ctx.rule(ctx.residuals, *cotangents)))
+
+
+def _pulled_back(out: Any, inputs: Any, cotangent: Any = None, keep: bool = False) -> Any:
+    """The gradient of out in every leaf of inputs, zero where out does not depend on it; `keep` allows another one."""
+    flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
+    found: Any = [None] * len(flat)
+    if out.requires_grad:  # not where the function ignores its arguments
+        found = torch.autograd.grad(out, flat, cotangent, retain_graph=keep, allow_unused=True)
+    grads = iter(found)
+
+    def gradient(leaf: Any) -> Any:
+        if not _is_variable(leaf):
+            return leaf
+        grad = next(grads)
+        return torch.zeros_like(leaf) if grad is None else grad
+
+    return tree_map(gradient, inputs)
 
 
 def _as_variable(leaf: Any) -> Any:

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from bench.plan.cells import Group
+from bench.plan.matrix import Group
 from bench.run.worker import Channel, limit_memory
 
 

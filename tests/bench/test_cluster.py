@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from bench.plan.cells import Cell, Group, Settings
+from bench.plan.matrix import Cell, Group, Settings
 from bench.plan.matrix import Plan
 from bench.run import cluster
 from bench.run.cluster import ClusterRun, remaining_on_cluster

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.plan.cells import Cell, Group, Settings
+from bench.plan.matrix import Cell, Group, Settings
 from bench.run.executor import Run
 from bench.run.isolation import Worker
 from bench.store.records import Store, load

@@ -20,7 +20,7 @@ CELLS = 30
 # A run of fake cells (0.05 s each) in five groups, done like the real ones: worker processes, store, resume.
 RUN = """
 import signal, sys, time
-from bench.plan.cells import Cell, Group, Settings
+from bench.plan.matrix import Cell, Group, Settings
 from bench.plan.matrix import Plan
 from bench.store import RecordsError, Store
 from bench.run.executor import Run
