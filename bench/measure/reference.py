@@ -1,8 +1,8 @@
 """The gradient that every mode is held against: central differences of problems solved anew, with their uncertainty.
 
 The loss is L(v) = max_p (Phi(v, p) - Omega(p)) - Phi(v, y) + Omega(y), a number per example. It is evaluated at v + t d
-and v - t d for seeded directions d in every leaf of v and two steps t, each time with a solution that is certified anew,
-in float64: the certificate bounds the error of the maximum, whoever found the solution. Richardson's rule joins the two
+and v - t d for seeded directions d in every leaf of v and two steps t, each time with a solution certified anew in
+float64: the certificate bounds the error of the maximum, whoever found the solution. Richardson's rule joins the two
 steps. No derivative code of this library takes part. The derivative of <c, p*(v)> comes from the same solutions.
 
 What cannot be checked is not checked, and a sentence says why.

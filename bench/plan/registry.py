@@ -84,6 +84,16 @@ def _plugins(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group) if point.name != "default"}
 
 
+def plugin_solvers() -> list[str]:
+    """The names of the solvers that other installed packages register."""
+    return list(_plugins("gfy.solvers"))
+
+
+def plugin_families() -> list[str]:
+    """The names of the problem families that other installed packages register."""
+    return list(_plugins("gfy.problems"))
+
+
 # solvers
 
 

@@ -82,9 +82,26 @@ class Named:
         return label(self.family, {**self.params, "k": self.instance.k, "batch": self.instance.batch})
 
     @property
+    def problem(self) -> InnerProblem:
+        return self.instance.problem
+
+    @property
+    def inputs(self) -> Any:
+        """The last (mostly the only) input, with NumPy leaves."""
+        return self.instance.inputs[-1]
+
+    @property
+    def k(self) -> int:
+        return self.instance.k
+
+    @property
+    def batch(self) -> int:
+        return self.instance.batch
+
+    @property
     def columns(self) -> Params:
         """The columns of a row that say which problem was solved."""
-        problem = self.instance.problem
+        problem = self.problem
         return {
             "problem": self.name,
             "family": self.family,

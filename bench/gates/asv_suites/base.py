@@ -1,8 +1,8 @@
 """What every suite shares: the order of parameters, devices and profiles, compile, warm-up and sync.
 
-`params` never depend on what is installed. A device, library or solver that is absent, or a cell outside the
-profile, is `n/a`: `setup` raises NotImplementedError with the reason. GFY_ASV_PROFILE chooses the cells:
-`fast` (one size, double precision, under ten minutes on two cores), `regular`, `full` (everything).
+GFY_ASV_PROFILE chooses the cells, and the parameter lists hold only those: `fast` (one size, double precision, no
+peers, under ten minutes on two cores), `regular` (all that this machine can measure), `full` (every device by name). A
+cell that cannot be measured all the same is `n/a`: `setup` raises NotImplementedError with the reason.
 """
 
 from __future__ import annotations
@@ -79,49 +79,57 @@ def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
     return float(_jax_statistics(device)["peak_bytes_in_use"])
 
 
-def in_profile(peer: bool, k: int, sizes: list[int], dtype: str, backend: str) -> None:
-    """Skip what the profile leaves out; a GPU is measured in every profile, where there is one."""
-    chosen = profile()
-    if chosen == "full" or backend.endswith(":cuda"):
-        return
-    if dtype != "float64" and chosen == "fast":
-        raise NotImplementedError(f"{dtype} is left out of the profile {chosen}")
-    if k != (sizes[0] if chosen == "fast" else k):
-        raise NotImplementedError(f"k = {k} is left out of the profile {chosen}")
-    if peer and chosen == "fast":
-        raise NotImplementedError(f"peers are left out of the profile {chosen}")
+def cells(
+    solvers: list[str], problem: str, sizes: list[int], batch: int, peers: list[str] | None = None
+) -> list[list[Any]]:
+    """The parameter lists of a suite: what the profile measures, and nothing that it leaves out.
+
+    `fast` keeps the first size, double precision and no peers; `regular` adds sizes, precisions and peers on what
+    this machine has; `full` names every device, so that one that is absent shows as n/a.
+    """
+    fast, full = profile() == "fast", profile() == "full"
+    places = BACKENDS if full else [name for name in BACKENDS if available(name)]
+    return [
+        solvers if fast else [*solvers, *(peers or [])],
+        [problem],
+        sizes[:1] if fast else sizes,
+        [batch],
+        places,
+        DTYPES[:1] if fast else DTYPES,
+    ]
+
+
+def available(backend: str) -> bool:
+    """Whether a `"jax:cuda"` can be measured here: the framework is installed and the driver names a device."""
+    framework, _, device = backend.partition(":")
+    return importlib.util.find_spec(framework) is not None and (device == "cpu" or bool(gpus()))
 
 
 class Prepared:
-    """A solver on a workload: compiled, warmed up, and waiting for its results whenever it is called."""
+    """A solver on a problem: compiled, warmed up, and waiting for its results whenever it is called."""
 
     def __init__(self, solver: str, problem: str, k: int, batch: int, backend: str, dtype: str) -> None:
         self.framework, self.device = need(backend)
-        if self.framework == "jax":
-            import jax
-
-            jax.config.update("jax_enable_x64", True)
         import gfy
-        import solvers
-        from bench.problems.workloads import make
-        from gfy.backend import get_backend
+        from bench.gates.problems import make
+        from bench.measure.programs import set_up
+        from bench.plan.registry import make_solver, solver_classes
 
-        self.library: Any = get_backend(self.framework)
         self.work = make(problem, k, batch)
-        self.dtype = dtype
-        if not hasattr(solvers, solver):
+        if solver not in solver_classes():
             raise NotImplementedError(f"there is no solver {solver} in this commit")
-        try:
-            self.solver = getattr(solvers, solver)()
-        except ImportError as error:
-            raise NotImplementedError(f"{solver} needs {error.name}") from error
+        self.solver = make_solver(solver)
         reason = self.solver.unsupported(self.work.problem)
         if reason is not None:
             raise NotImplementedError(reason)
+        if self.framework not in getattr(self.solver, "backends", (self.framework,)):
+            raise NotImplementedError(f"{solver} does not run on {self.framework}")
         if solver.startswith("Jaxopt") and self.framework != "jax":
             raise NotImplementedError("jaxopt is a JAX library")
+        self.bench = set_up(self.work.instance, self.framework, self.device, dtype)
+        self.library: Any = self.bench.backend
         self.stop = gfy.Stop(tol=TOLERANCE[dtype], max_steps=MAX_STEPS)
-        self.v = self.work.place(self.framework, self.device, dtype)
+        self.v = self.bench.inputs[-1]
         self.library.sync(self.v)
 
     def solve_fn(self) -> Callable[[Any], Any]:
@@ -131,8 +139,7 @@ class Prepared:
         import gfy
         from bench.gates.bars.differentiate import gradient_call
 
-        loss = gfy.FenchelYoungLoss(self.work.problem, self.solver, gfy.Envelope(), stop=self.stop)
-        return gradient_call(self.work, loss, self.framework, self.device, self.dtype)
+        return gradient_call(self.bench, self.solver, gfy.Envelope(), self.stop.tol, self.stop.max_steps)
 
     def warm(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """Two calls before the clock starts: the first compiles, the second fills the caches."""
@@ -147,8 +154,6 @@ class Suite:
     param_names = NAMES
     params: Any = ()
     timeout = 300
-    peers = ("JaxoptBoxCDQP", "JaxoptProjectedGradient", "ScipyLBFGSB")
 
     def prepare(self, solver: str, problem: str, k: int, batch: int, backend: str, dtype: str) -> Prepared:
-        in_profile(solver in self.peers, k, self.params[2], dtype, backend)
         return Prepared(solver, problem, k, batch, backend, dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import BACKENDS, NAMES, need
+from .base import NAMES, cells, need
 
 STEPS, ROWS, FEATURES, LABELS, RANK = 60, 600, 20, 12, 1
 
@@ -13,7 +13,7 @@ class Training:
     """A pairwise network on correlated labels, trained with the Fenchel-Young loss by full-batch Adam."""
 
     param_names = NAMES
-    params = [["DualNewton", "ProjectedGradient"], ["training"], [LABELS], [ROWS], BACKENDS, ["float64"]]
+    params = [*cells(["DualNewton", "ProjectedGradient"], "training", [LABELS], ROWS)[:5], ["float64"]]
     timeout = 300
 
     def setup(self, *cell: Any) -> None:
@@ -29,7 +29,7 @@ class Training:
 
         import gfy
         import solvers
-        from bench.gates.bars.trained import correlated_labels
+        from bench.problems.trained import correlated_labels
 
         x, y = correlated_labels(np.random.default_rng(5), ROWS, FEATURES, LABELS)
         split = 2 * ROWS // 3
@@ -38,7 +38,7 @@ class Training:
         weights = train(self.framework, self.device, loss, x[:split], y[:split])
         v = network(*weights, x[split:])
         p = loss.predict(gfy.Pairwise.Input(*(place(leaf, self.framework, self.device) for leaf in v)))
-        from bench.measure.contest import to_numpy
+        from bench.measure.programs import to_numpy
 
         return 100.0 * float(np.mean((to_numpy(p) > 0.5) == (y[split:] > 0.5)))
 
@@ -48,9 +48,16 @@ class Training:
 
 
 def place(x: Any, framework: str, device: str) -> Any:
-    from bench.problems.workloads import to_device
+    import numpy as np
 
-    return to_device(x, framework, device, "float64")
+    from gfy.backend import get_backend
+
+    where: Any = device
+    if framework == "jax":
+        import jax
+
+        where = jax.devices({"cuda": "gpu"}.get(device, device))[0]
+    return get_backend(framework).asarray(np.array(x), dtype="float64", device=where)
 
 
 def network(W: Any, V: Any, x: Any) -> tuple[Any, Any]:
@@ -63,7 +70,7 @@ def train(framework: str, device: str, loss: Any, x: Any, y: Any) -> tuple[Any, 
     import numpy as np
 
     import gfy
-    from bench.measure.contest import to_numpy
+    from bench.measure.programs import to_numpy
     from gfy.backend import get_backend
 
     library = get_backend(framework)
@@ -75,13 +82,9 @@ def train(framework: str, device: str, loss: Any, x: Any, y: Any) -> tuple[Any, 
     def objective(pair: Any) -> Any:
         return loss(gfy.Pairwise.Input(*network(*pair, rows)), targets)
 
-    def gradient(pair: Any) -> Any:
-        value, pull = library.vjp(objective, pair)
-        return pull(library.asarray(np.ones(()), like=value))[0]
-
-    staged = library.jit(gradient)
+    staged = library.jit(library.value_and_grad(objective))
     for step in range(1, STEPS + 1):
-        found = staged(tuple(place(w, framework, device) for w in weights))
+        _, found = staged(tuple(place(w, framework, device) for w in weights))
         for i, g in enumerate(to_numpy(leaf) for leaf in found):
             first, second = moments[i]
             moments[i] = (0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g)

@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Sequence
 
 from bench.gates.bars.line import Bar, Line, Scale
-from bench.measure.environment import LOAD_LIMIT, LoadMeter
+from bench.measure.clock import LoadMeter, overloaded
 
 
 def catalogue() -> tuple[Bar, ...]:
     """Every bar there is."""
     from bench.gates.bars import gradients, growth, layers, speed
 
-    return (*speed.BARS, *growth.BARS, *gradients.BARS, *layers.BARS)
+    return (*speed.BARS, *speed.registered_bars(), *growth.BARS, *gradients.BARS, *layers.BARS)
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -58,7 +58,7 @@ def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Lin
         meter = LoadMeter()
         found = attempt(bar, scale)
         load = meter.read()
-        loaded = load is not None and load > LOAD_LIMIT
+        loaded = bool(overloaded(load))
         if loaded:
             print(f"      taken under load: other programs kept {load:.1f} cores busy", flush=True)
         for line in found:

@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bench.gates.bars.ladder import Contender, to_accuracy
 from bench.gates.bars.line import Scale
-from bench.measure.contest import Contender, certified_gap, to_accuracy
-from bench.problems.workloads import Workload
+from bench.measure.certification import worst_gap
+from bench.measure.programs import set_up
+from bench.plan.registry import make_solver
+from bench.problems.base import Named
 
 TARGET = 1e-10  # the relative certified gap at which all are compared
 # Adapters that run on the host, an example at a time: staging them would only add a callback to their time.
@@ -18,7 +21,7 @@ Build = Callable[[float], tuple[Contender, Callable[[], Any]]]
 
 
 def solver_contender(
-    workload: Workload,
+    workload: Named,
     solver: Any,
     backend: str,
     scale: Scale,
@@ -28,10 +31,9 @@ def solver_contender(
 ) -> Build:
     """Builds the contender of a solver behind the protocol, at a tolerance."""
     import gfy
-    from gfy.backend import get_backend
 
-    library = get_backend(backend)
-    v = workload.place(backend, scale.device)
+    bench = set_up(workload.instance, backend, scale.device)
+    library, v = bench.backend, bench.inputs[-1]
     name = label or solver.name
 
     def build(tol: float) -> tuple[Contender, Callable[[], Any]]:
@@ -46,9 +48,9 @@ def solver_contender(
     return build
 
 
-def certified(workload: Workload, build: Build, target: float = TARGET) -> Contender:
+def certified(workload: Named, build: Build, target: float = TARGET) -> Contender:
     """The contender at the loosest tolerance that certifies at the target."""
-    found = to_accuracy(build, lambda p: certified_gap(workload, p), target)
+    found = to_accuracy(build, lambda p: worst_gap(workload.problem, workload.inputs, p), target)
     where = f" in {found.backend}" if found.backend else ""
     print(
         f"      {found.name}{where}: gap {found.gap:.0e} at tolerance {found.tol:g}",
@@ -58,25 +60,17 @@ def certified(workload: Workload, build: Build, target: float = TARGET) -> Conte
     return found
 
 
-def ours(workload: Workload, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:
+def ours(workload: Named, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:
     """Our solvers of these names in both frameworks; what a solver does not support is left out."""
-    import solvers
-
     found = []
     for name in names:
-        solver = make_solver(solvers, name)
+        solver = make_solver(name)
         if solver.unsupported(workload.problem) is not None:
             continue
         for backend in scale.backends:
             build = solver_contender(workload, solver, backend, scale, label=name)
             found.append(certified(workload, build, target))
     return found
-
-
-def make_solver(module: Any, name: str) -> Any:
-    """A solver from its name, `FrankWolfe:pairwise` naming a variant too."""
-    kind, _, variant = name.partition(":")
-    return getattr(module, kind)(variant=variant) if variant else getattr(module, kind)()
 
 
 def qualified(contenders: Sequence[Contender], target: float = TARGET) -> list[Contender]:

@@ -9,24 +9,20 @@ from typing import Any
 import numpy as np
 
 from bench.gates.bars.contenders import certified, solver_contender
-from bench.gates.bars.differentiate import flat, gradient_call, modes
+from bench.gates.bars.differentiate import gradient_call, modes, relative
+from bench.gates.bars.ladder import Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.gates.bars.memory import peak_ratio
-from bench.measure.contest import Contender, interleave
-from bench.problems.workloads import Workload, make, to_device
+from bench.gates.problems import make
+from bench.measure.programs import Bench, flat, set_up
+from bench.problems.base import Named
 
 
 def _sizes(scale: Scale) -> tuple[int, int]:
     return scale.size(174, 20), scale.size(256, 16)
 
 
-def _loss(workload: Workload, solver: Any, mode: Any, tol: float, max_steps: int = 20_000) -> Any:
-    import gfy
-
-    return gfy.FenchelYoungLoss(workload.problem, solver=solver, gradient=mode, stop=gfy.Stop(tol, max_steps))
-
-
-def _ratio(name: str, what: str, bar: float, workload: Workload, top: Contender, bottom: Contender) -> Line:
+def _ratio(name: str, what: str, bar: float, workload: Named, top: Contender, bottom: Contender) -> Line:
     detail = f"{milliseconds(top.seconds)} / {milliseconds(bottom.seconds)}"
     return Line(name, what, top.seconds / bottom.seconds, "<=", bar, detail, workload, (top, bottom))
 
@@ -40,40 +36,33 @@ def _envelope(scale: Scale) -> list[Line]:
     for backend in scale.backends:
         solver = solvers.DualNewton()
         forward = certified(workload, solver_contender(workload, solver, backend, scale))
-        loss = _loss(workload, solver, gfy.Envelope(), forward.tol or 0.0)
-        both = Contender(
-            "value and gradient", gradient_call(workload, loss, backend, scale.device), backend=backend
-        )
-        interleave([forward, both], 2 * scale.rounds, scale.slice_s)
+        bench = set_up(workload.instance, backend, scale.device)
+        call = gradient_call(bench, solver, gfy.Envelope(), forward.tol or 0.0)
+        both = Contender("value and gradient", call, backend=backend)
+        take_turns([forward, both], 2 * scale.rounds, scale.slice_s)
         what = f"{backend}: envelope, value and gradient together, against the forward solve"
         lines.append(_ratio("envelope-cost", what, 1.3, workload, both, forward))
     return lines
 
 
-def _pullback(workload: Workload, backend: str, device: str, p: Any) -> Callable[[], Any]:
+def _pullback(bench: Bench, p: Any) -> Callable[[], Any]:
     """dp*/dv^T g by implicit differentiation at a given p*, jitted where the framework jits."""
     import gfy
-    from gfy.backend import get_backend
 
-    library = get_backend(backend)
-    rng = np.random.default_rng(11)
-    cotangent = to_device(rng.standard_normal((workload.batch, workload.k)), backend, device, "float64")
-    mode = gfy.Implicit()
+    library, mode = bench.backend, gfy.Implicit()
 
     def product(v: Any, p: Any, g: Any) -> Any:
-        _, pull = library.vjp(lambda w: mode.attach(workload.problem, w, p), v)
+        _, pull = library.vjp(lambda w: mode.attach(bench.problem, w, p), v)
         return pull(g)
 
     run = library.jit(product)
-    v = workload.place(backend, device)
+    v, cotangent = bench.inputs[-1], bench.cotangent
     return lambda: library.sync(run(v, p, cotangent))
 
 
 def _implicit(scale: Scale) -> list[Line]:
     import gfy
     import solvers
-    from gfy.backend import get_backend
-
     lines = []
     for backend, family in itertools.product(scale.backends, ("pairwise-gini", "dense-gini")):
         workload = make(family, *_sizes(scale), 1)
@@ -81,61 +70,48 @@ def _implicit(scale: Scale) -> list[Line]:
         solver = solvers.DualNewton() if low_rank else solvers.Auto()
         forward = certified(workload, solver_contender(workload, solver, backend, scale))
         stop = gfy.Stop(tol=forward.tol or 0.0, max_steps=20_000)
-        p = get_backend(backend).stop_gradient(
-            solver.solve(workload.problem, workload.place(backend, scale.device), stop=stop).p
-        )
-        back = Contender(
-            "vector-Jacobian product", _pullback(workload, backend, scale.device, p), backend=backend
-        )
-        base = (
-            forward
-            if low_rank
-            else Contender("Cholesky", _cholesky(workload, backend, scale), backend=backend)
-        )
-        interleave([base, back], 2 * scale.rounds, scale.slice_s)
+        bench = set_up(workload.instance, backend, scale.device)
+        p = bench.backend.stop_gradient(solver.solve(bench.problem, bench.inputs[-1], stop=stop).p)
+        back = Contender("vector-Jacobian product", _pullback(bench, p), backend=backend)
+        base = forward if low_rank else Contender("Cholesky", _cholesky(bench), backend=backend)
+        take_turns([base, back], 2 * scale.rounds, scale.slice_s)
         beside = "the forward solve" if low_rank else "one Cholesky factorisation and solve"
         what = f"{backend}: {family}, implicit vector-Jacobian product, against {beside}"
         lines.append(_ratio("implicit-cost", what, 2.0 if low_rank else 1.0, workload, back, base))
     return lines
 
 
-def _cholesky(workload: Workload, backend: str, scale: Scale) -> Callable[[], Any]:
+def _cholesky(bench: Bench) -> Callable[[], Any]:
     """One factorisation of 2 I - U and the two triangular solves, for the whole batch."""
-    from gfy.backend import get_backend
-
-    system = 2.0 * np.eye(workload.k) - np.asarray(workload.inputs.U)
-    M = to_device(system, backend, scale.device, "float64")
-    b = to_device(np.asarray(workload.inputs.u)[..., None], backend, scale.device, "float64")
-    if backend == "jax":
+    library, v = bench.backend, bench.inputs[-1]
+    eye = library.asarray(np.eye(v.u.shape[-1]), like=v.u)
+    M, b = 2.0 * eye - v.U, v.u[..., None]
+    if library.name == "jax":
         import jax
 
         solve = jax.jit(lambda M, b: jax.scipy.linalg.cho_solve((jax.numpy.linalg.cholesky(M), True), b))
-        return lambda: get_backend("jax").sync(solve(M, b))
+        return lambda: library.sync(solve(M, b))
     import torch
 
-    return lambda: get_backend("torch").sync(torch.cholesky_solve(b, torch.linalg.cholesky(M)))
+    return lambda: library.sync(torch.cholesky_solve(b, torch.linalg.cholesky(M)))
 
 
 def mode_gradients(
-    workload: Workload, backend: str, device: str, target: float = 1e-12
+    workload: Named, backend: str, device: str, target: float = 1e-12
 ) -> dict[str, np.ndarray]:
     """The loss's gradient by every mode, at an inner gap certified to be at most `target`."""
     import solvers
 
     scale = Scale(device=device, backends=(backend,))
-    solver = solvers.DualNewton() if workload.rank else solvers.Auto()
+    solver = solvers.DualNewton() if "rank" in workload.params else solvers.Auto()
     inner = certified(workload, solver_contender(workload, solver, backend, scale), target)
     if inner.gap is None or inner.gap > target:
         raise RuntimeError(f"{solver.name} reached a gap of {inner.gap} on {workload.name}, not {target}")
     found = {}
-    for name, (inner_solver, mode) in modes(workload, solver).items():
-        loss = _loss(workload, inner_solver, mode, inner.tol or 0.0)
-        found[name] = flat(gradient_call(workload, loss, backend, device)())
+    bench = set_up(workload.instance, backend, device)
+    for name, (inner_solver, mode) in modes(workload.problem, solver).items():
+        found[name] = flat(gradient_call(bench, inner_solver, mode, inner.tol or 0.0)()[1])
     return found
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
 def _agreement(scale: Scale) -> list[Line]:

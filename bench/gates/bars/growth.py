@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from bench.gates.bars.contenders import TARGET, certified, solver_contender
+from bench.gates.bars.ladder import Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.gates.bars.memory import peak_ratio
-from bench.measure.contest import Contender, interleave
-from bench.problems.workloads import Workload, make
+from bench.gates.problems import make
+from bench.measure.programs import set_up
+from bench.problems.base import Named
 
 _COPIES = 8  # of 16 MB at k = 1e6: more than caches hold
 
@@ -37,24 +39,22 @@ def _growth(scale: Scale) -> list[Line]:
             found.append(contender)
             read = _cold(work, backend, scale, lambda v: sum(leaf.sum() for leaf in leaves(v)))
             reads.append(Contender(f"one read k={work.k}", read, backend=backend))
-        interleave([*found, *reads], scale.rounds, scale.slice_s)
+        take_turns([*found, *reads], scale.rounds, scale.slice_s)
         lines += _lines(backend, works, found, reads)
     return lines
 
 
 def _cold(
-    workload: Workload, backend: str, scale: Scale, function: Callable[[Any], Any]
+    workload: Named, backend: str, scale: Scale, function: Callable[[Any], Any]
 ) -> Callable[[], Any]:
     """A call on another copy of the inputs every time: at k = 1e6 they come from memory, not from a cache."""
-    from gfy.backend import get_backend
-
-    library = get_backend(backend)
-    copies = cycle([workload.place(backend, scale.device) for _ in range(_COPIES)])
+    benches = [set_up(workload.instance, backend, scale.device) for _ in range(_COPIES)]
+    library, copies = benches[0].backend, cycle([bench.inputs[-1] for bench in benches])
     run = library.jit(function)
     return lambda: library.sync(run(next(copies)))
 
 
-def _lines(backend: str, works: list[Workload], found: list[Contender], reads: list[Contender]) -> list[Line]:
+def _lines(backend: str, works: list[Named], found: list[Contender], reads: list[Contender]) -> list[Line]:
     name = f"growth-{backend}"
     per_label = [c.seconds / w.k for c, w in zip(found, works, strict=True)]
     shown = ", ".join(f"k={w.k:g}: {1e9 * t:.3g} ns" for w, t in zip(works, per_label, strict=True))

@@ -14,21 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from bench.gates.bars.gradients import relative
+from bench.gates.bars.differentiate import relative
+from bench.gates.bars.ladder import LADDER, Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, fastest, milliseconds
-from bench.measure.contest import LADDER, Contender, interleave, to_numpy
-from bench.problems.workloads import Workload, make
+from bench.gates.problems import make
+from bench.measure.programs import set_up, to_numpy
+from bench.problems.base import Named
 
 ACCURACY = 1e-10
 Call = Callable[[], Any]  # returns the gradient in (u, U)
 
 
-def _value_gradient(workload: Workload, solver: Any, backend: str, tol: float, scale: Scale) -> Call:
+def _value_gradient(workload: Named, solver: Any, backend: str, tol: float, scale: Scale) -> Call:
     """Our conjugate and its envelope gradient."""
     import gfy
-    from gfy.backend import get_backend, leaves, tree_map
 
-    library, v = get_backend(backend), workload.place(backend, scale.device)
+    bench = set_up(workload.instance, backend, scale.device)
+    library, v = bench.backend, bench.inputs[-1]
     stop = gfy.Stop(tol=tol, max_steps=20_000)
 
     def total(inputs: Any) -> Any:
@@ -36,21 +38,11 @@ def _value_gradient(workload: Workload, solver: Any, backend: str, tol: float, s
             workload.problem, inputs, solver=solver, gradient=gfy.Envelope(), stop=stop
         ).sum()
 
-    if backend == "jax":
-        import jax
-
-        both = jax.jit(jax.value_and_grad(total))
-        return lambda: tuple(library.sync(both(v))[1])
-    import torch
-
-    def run() -> Any:
-        active = tree_map(lambda x: x.detach().requires_grad_(True), v)
-        return torch.autograd.grad(total(active), list(leaves(active)))
-
-    return lambda: library.sync(run())
+    both = library.jit(library.value_and_grad(total))
+    return lambda: tuple(library.sync(both(v))[1])
 
 
-def _torch_layer(workload: Workload, layer: Callable[[Any, Any], Any]) -> Call:
+def _torch_layer(workload: Named, layer: Callable[[Any, Any], Any]) -> Call:
     """A layer p = argmax of a QP in torch: value of its p, then backward through it."""
     import torch
 
@@ -65,7 +57,7 @@ def _torch_layer(workload: Workload, layer: Callable[[Any, Any], Any]) -> Call:
     return run
 
 
-def _qplayer(workload: Workload, tol: float) -> Call:
+def _qplayer(workload: Named, tol: float) -> Call:
     import torch
     from proxsuite.torch.qplayer import QPFunction
 
@@ -81,7 +73,7 @@ def _qplayer(workload: Workload, tol: float) -> Call:
     return _torch_layer(workload, layer)
 
 
-def _qpth(workload: Workload, tol: float) -> Call:
+def _qpth(workload: Named, tol: float) -> Call:
     import torch
     from qpth.qp import QPFunction
 
@@ -94,7 +86,7 @@ def _qpth(workload: Workload, tol: float) -> Call:
     return _torch_layer(workload, lambda u, U: solve(2.0 * eye - U, -(u + 1.0), G, h, none, none))
 
 
-def _cvxpylayers(workload: Workload, tol: float) -> Call:
+def _cvxpylayers(workload: Named, tol: float) -> Call:
     import cvxpy as cp
     import torch
     from cvxpylayers.torch import CvxpyLayer
@@ -120,16 +112,15 @@ LAYERS = {
 
 
 def _error(call: Call, truth: np.ndarray) -> float:
-    found = np.concatenate([to_numpy(g).astype(np.float64).ravel() for g in call()])
-    return relative(found, truth)
+    return relative(tuple(call()), truth)
 
 
-def truth_of(workload: Workload) -> np.ndarray:
+def truth_of(workload: Named) -> np.ndarray:
     """The gradient p*, 1/2 p* p*^T at a solution whose certified distance from p* is at most 1e-11."""
     import gfy
     import solvers
 
-    v = workload.place("torch")
+    v = set_up(workload.instance, "torch").inputs[-1]
     p = to_numpy(solvers.ProjectedNewton().solve(workload.problem, v, stop=gfy.Stop(tol=1e-14)).p)
     distance = float(np.max(gfy.certify(workload.problem, workload.inputs, p).distance))
     if distance > 1e-11:
@@ -176,11 +167,11 @@ def _measure(scale: Scale) -> list[Line]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             everyone.append(_most_accurate(name, partial(build, workload), truth, False))
-    interleave(everyone, scale.rounds, scale.slice_s)
+    take_turns(everyone, scale.rounds, scale.slice_s)
     return _lines(workload, truth, everyone, absent)
 
 
-def _lines(workload: Workload, truth: np.ndarray, everyone: list[Contender], absent: list[str]) -> list[Line]:
+def _lines(workload: Named, truth: np.ndarray, everyone: list[Contender], absent: list[str]) -> list[Line]:
     exact = [c for c in everyone if c.ours and _error(c.call, truth) <= ACCURACY]
     best, rival = fastest(exact), fastest(c for c in everyone if not c.ours)
     what = f"{workload.name}: forward and backward, against the fastest layer"

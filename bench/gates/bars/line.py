@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.measure.contest import Contender
-from bench.problems.workloads import Workload
+from bench.gates.bars.ladder import Contender
+from bench.problems.base import Named
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Line:
     sense: str
     bar: float
     detail: str = ""
-    workload: Workload | None = None
+    workload: Named | None = None
     contenders: tuple[Contender, ...] = ()
     missing: str = ""  # why it could not be measured: then it counts as fallen short
     reason: str = ""  # where the bar allows it: the known reason for falling short

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from bench.problems.workloads import make
+from bench.gates.problems import make
+from bench.measure.programs import set_up
 
 
 def peak_ratio(request: dict[str, Any]) -> tuple[float, float, str]:
@@ -66,7 +67,8 @@ def _work(request: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
 
     workload = make(request.get("family", "pairwise-gini"), request["k"], request["batch"], 1)
     solver = getattr(solvers, request["solver"])()
-    v = workload.place(request["backend"])
+    bench = set_up(workload.instance, request["backend"])
+    v = bench.inputs[-1]
     if request["what"] == "solve":
         return v, lambda inputs: solver.solve(workload.problem, inputs, stop=gfy.Stop(tol=1e-9)).p
     mode = gfy.Unrolled(steps=request["steps"], checkpoint=True)
@@ -74,20 +76,8 @@ def _work(request: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     def total(inputs: Any) -> Any:
         return gfy.conjugate(workload.problem, inputs, solver=solver, gradient=mode).sum()
 
-    if request["backend"] == "jax":
-        import jax
-
-        return v, jax.grad(total)
-
-    def gradient(inputs: Any) -> Any:
-        import torch
-
-        from gfy.backend import leaves, tree_map
-
-        active = tree_map(lambda x: x.detach().requires_grad_(True), inputs)
-        return torch.autograd.grad(total(active), list(leaves(active)))
-
-    return v, gradient
+    both = bench.backend.value_and_grad(total)
+    return v, lambda inputs: both(inputs)[1]
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from bench.gates.bars.contenders import Build, certified, solver_contender
+from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Scale
-from bench.measure.contest import Contender
 from bench.measure.environment import cores
-from bench.problems.workloads import Workload
+from bench.measure.programs import set_up
+from bench.problems.base import Named
 
 
-def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Workload, Scale], Build]:
+def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
     """A jaxopt solver behind its adapter: vmapped over the batch and jitted; its own default is 500 steps."""
 
-    def make(workload: Workload, scale: Scale) -> Build:
+    def make(workload: Named, scale: Scale) -> Build:
         import solvers
 
         return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, max_steps, name)
@@ -27,7 +28,7 @@ def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Workload, Sc
     return make
 
 
-def scipy_lbfgsb(workload: Workload, scale: Scale) -> Build:
+def scipy_lbfgsb(workload: Named, scale: Scale) -> Build:
     """SciPy's L-BFGS-B on a lean NumPy objective, a loop over the examples from the middle of the box."""
     from scipy.optimize import minimize
 
@@ -63,7 +64,7 @@ def _shannon(p: np.ndarray) -> tuple[float, np.ndarray]:
     return float(q @ one + (1.0 - q) @ other), one - other
 
 
-def cvxpy_osqp(workload: Workload, scale: Scale) -> Build:
+def cvxpy_osqp(workload: Named, scale: Scale) -> Build:
     """CVXPY with OSQP: one parametrised (DPP) problem compiled once, a loop over the examples."""
     import cvxpy as cp
 
@@ -84,7 +85,7 @@ def cvxpy_osqp(workload: Workload, scale: Scale) -> Build:
     return _cvxpy_loop("cvxpy + OSQP", workload, model, p, given, settings)
 
 
-def cvxpy_clarabel(workload: Workload, scale: Scale) -> Build:
+def cvxpy_clarabel(workload: Named, scale: Scale) -> Build:
     """CVXPY with Clarabel, for Shannon's entropy on the simplex: U is a constant; a loop over the examples."""
     import cvxpy as cp
 
@@ -101,7 +102,7 @@ def cvxpy_clarabel(workload: Workload, scale: Scale) -> Build:
 
 def _cvxpy_loop(
     name: str,
-    workload: Workload,
+    workload: Named,
     model: Any,
     p: Any,
     given: Sequence[tuple[Any, Any]],
@@ -123,7 +124,7 @@ def _cvxpy_loop(
     return lambda tol: (Contender(name, lambda: solve(tol), False, "numpy"), lambda: solve(tol))
 
 
-def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
+def jaxopt_mirror_descent(workload: Named, scale: Scale) -> Build:
     """jaxopt's mirror descent in the geometry of Shannon's entropy, vmapped and jitted, U shared by the batch.
 
     It has no line search: its step is 1 / (1 + max |U|), the inverse of the objective's smoothness in that geometry.
@@ -134,7 +135,7 @@ def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
     from solvers.peers.jaxopt_shared import jaxopt
 
     library = jaxopt()
-    v = workload.place("jax", scale.device)
+    v = set_up(workload.instance, "jax", scale.device).inputs[-1]
     step = 1.0 / (1.0 + float(np.abs(workload.inputs.U).max()))
     towards = library.MirrorDescent.make_projection_grad(lambda x, _: jax.nn.softmax(x), jnp.log)
 
@@ -154,7 +155,7 @@ def jaxopt_mirror_descent(workload: Workload, scale: Scale) -> Build:
     return build
 
 
-def proxsuite_dense(workload: Workload, scale: Scale) -> Build:
+def proxsuite_dense(workload: Named, scale: Scale) -> Build:
     """proxsuite's dense solver on the whole batch, on all cores; its matrices are made outside the clock."""
     from proxsuite import proxqp
 
@@ -176,13 +177,13 @@ def proxsuite_dense(workload: Workload, scale: Scale) -> Build:
     return lambda tol: (Contender("proxsuite", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
 
 
-def _example(workload: Workload, i: int) -> Any:
+def _example(workload: Named, i: int) -> Any:
     ranks = workload.problem.energy.ranks
     cut = {f: x[i] if x.ndim > ranks[f] else x for f, x in workload.inputs._asdict().items()}
     return type(workload.inputs)(**cut)
 
 
-def _root(workload: Workload, i: int) -> np.ndarray:
+def _root(workload: Named, i: int) -> np.ndarray:
     """A factor R with U = -R R^T of one example."""
     v = _example(workload, i)
     if hasattr(v, "A"):
@@ -191,12 +192,12 @@ def _root(workload: Workload, i: int) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _feasible(workload: Workload, p: np.ndarray) -> np.ndarray:
+def _feasible(workload: Named, p: np.ndarray) -> np.ndarray:
     """What a splitting method leaves outside by its tolerance is put back; the certificate judges."""
     return np.asarray(workload.problem.domain.project(p))
 
 
-PEERS: dict[str, tuple[str, Callable[[Workload, Scale], Build]]] = {
+PEERS: dict[str, tuple[str, Callable[[Named, Scale], Build]]] = {
     "JaxoptBoxCDQP": ("jaxopt", jaxopt_adapter("JaxoptBoxCDQP")),
     "JaxoptProjectedGradient": ("jaxopt", jaxopt_adapter("JaxoptProjectedGradient", 2_000)),
     "JaxoptBoxOSQP": ("jaxopt", jaxopt_adapter("JaxoptBoxOSQP")),
@@ -211,7 +212,7 @@ LOOPS = ("scipy L-BFGS-B", "cvxpy + OSQP", "cvxpy + Clarabel")
 
 
 def peers(
-    workload: Workload, names: Sequence[str], scale: Scale, target: float, examples: int | None = None
+    workload: Named, names: Sequence[str], scale: Scale, target: float, examples: int | None = None
 ) -> tuple[list[Contender], list[str]]:
     """The peers of these names that are installed and run, certified; and a sentence for each that is not.
 

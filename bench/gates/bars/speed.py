@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bench.gates.bars.contenders import TARGET, ours, qualified
+from bench.gates.bars.ladder import Contender, median_ratio, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, fastest, milliseconds
 from bench.gates.bars.peers import peers
-from bench.measure.contest import Contender, interleave, median_ratio
-from bench.problems.workloads import Workload, make
+from bench.gates.problems import make, registered, trained
+from bench.problems.base import Named
 
 BOX_PEERS = (
     "JaxoptBoxCDQP",
@@ -43,12 +45,12 @@ class Race:
     examples: int | None = None  # loops over examples may be timed on the first few
 
 
-def race(name: str, workload: Workload, rules: Race, scale: Scale) -> list[Line]:
+def race(name: str, workload: Named, rules: Race, scale: Scale) -> list[Line]:
     """Time everyone in turns and state the ratios."""
     home = ours(workload, rules.ours, scale)
     away, absent = peers(workload, rules.peers, scale, TARGET, rules.examples)
     everyone = [*home, *away]
-    interleave(everyone, scale.rounds, scale.slice_s, patience_s=5.0 if scale.tiny else 15.0)
+    take_turns(everyone, scale.rounds, scale.slice_s, patience_s=5.0 if scale.tiny else 15.0)
     lines = [_against(name, workload, rules.bar, home, away, rules.without, absent, everyone)]
     if rules.special is not None:
         lines.append(_special(name, workload, rules.special, home, away, everyone))
@@ -57,7 +59,7 @@ def race(name: str, workload: Workload, rules: Race, scale: Scale) -> list[Line]
 
 def _against(
     name: str,
-    workload: Workload,
+    workload: Named,
     bar: float,
     home: Sequence[Contender],
     away: Sequence[Contender],
@@ -84,7 +86,7 @@ def _against(
 
 def _special(
     name: str,
-    workload: Workload,
+    workload: Named,
     special: tuple[str, str, float],
     home: Sequence[Contender],
     away: Sequence[Contender],
@@ -103,7 +105,7 @@ def _special(
 
 
 def _frameworks(
-    name: str, workload: Workload, home: Sequence[Contender], everyone: Sequence[Contender]
+    name: str, workload: Named, home: Sequence[Contender], everyone: Sequence[Contender]
 ) -> list[Line]:
     """Our best in torch against our best in JAX: within 3 times either way."""
     best = {b: fastest(c for c in qualified(home) if c.backend == b) for b in ("jax", "torch")}
@@ -128,8 +130,6 @@ def _versus(a: Contender, b: Contender) -> str:
 
 
 def _rank_one(scale: Scale) -> list[Line]:
-    from bench.gates.bars.trained import trained
-
     rules = Race(
         ("DualNewton",),
         BOX_PEERS,
@@ -171,6 +171,26 @@ def _simplex(family: str, solvers: tuple[str, ...], peers: tuple[str, ...]) -> B
     return Bar(
         name, "speed", f"simplex, batch 64..1024, k = 1000, {family}: >= 5 x the fastest peer", measure
     )
+
+
+def registered_bars() -> tuple[Bar, ...]:
+    """A bar for every problem family and solver that another package registers: it certifies, however slow."""
+
+    def measure(family: str, solver: str, scale: Scale) -> list[Line]:
+        k, batch = scale.size(64, 8), scale.size(64, 8)
+        workload = make(family, k, batch)
+        home = ours(workload, (solver,), scale)
+        take_turns(home, scale.rounds, scale.slice_s)
+        worst = max((c.gap if c.gap is not None else float("inf") for c in home), default=float("inf"))
+        detail = ", ".join(f"{c.backend} {milliseconds(c.seconds)}" for c in home)
+        what = f"{workload.name}: certified gap of {solver}"
+        return [Line(f"registered-{family}", what, worst, "<=", TARGET, detail, workload, tuple(home))]
+
+    return tuple(
+        Bar(f"registered-{family}-{solver}", "speed", f"{solver} certifies on {family}",
+            partial(measure, family, solver))
+        for family, solver in registered()
+    )  # fmt: skip
 
 
 BARS = (

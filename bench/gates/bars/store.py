@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Line, describe
-from bench.measure.contest import Contender
 from bench.measure.environment import row_facts
 from bench.store import Store
 
@@ -17,7 +16,7 @@ def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[di
     where = row_facts() | {"kind": "bars", "load": load, "loaded": loaded}
     seen: set[int] = set()  # the lines of one race share their contenders
     for line in lines:
-        facts = line.workload.facts() if line.workload else {"problem": line.bar_name}
+        facts = line.workload.columns if line.workload else {"problem": line.bar_name}
         for contender in line.contenders:
             if contender.samples and id(contender) not in seen:
                 seen.add(id(contender))
@@ -52,7 +51,7 @@ def _timing(contender: Contender) -> dict[str, Any]:
         "tol": contender.tol,
         "gap_rel": contender.gap,
         "steady_s": contender.seconds,
-        "steady_median_s": statistics.median(contender.samples) * contender.scale,
+        "steady_median_s": contender.median,
         "steady_spread_s": contender.spread,
         "repeats": len(contender.samples),
         "samples": [s * contender.scale for s in contender.samples],

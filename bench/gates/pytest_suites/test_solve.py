@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from bench.gates.bars.contenders import certified, solver_contender
+from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Scale
 from bench.gates.bars.peers import LOOPS, PEERS
-from bench.measure.contest import Contender
-from bench.problems.workloads import Workload, make
+from bench.gates.problems import make, registered
+from bench.plan.registry import make_solver
+from bench.problems.base import Named
 
 TARGET = 1e-8  # relative certified gap
 
@@ -37,21 +39,24 @@ GROUPS = {
     "simplex-gini": Group((200, 32, None), (12, 4, None), ("ProjectedGradient", "Auto"), JAXOPT),
     "concave-spen": Group((64, 64, None), (8, 4, None), ("DualNewton",), JAXOPT),
 }
+for _family, _solver in registered():  # what other packages register competes too
+    _known = GROUPS.get(_family, Group((64, 64, None), (8, 4, None), (), ()))
+    GROUPS[_family] = _known._replace(ours=(*_known.ours, _solver))
 OURS = [(family, s, b) for family, group in GROUPS.items() for s in group.ours for b in ("jax", "torch")]
 THEIRS = [(family, peer) for family, group in GROUPS.items() for peer in group.peers]
 
 
 @cache
-def workload(family: str, tiny: bool) -> Workload:
+def workload(family: str, tiny: bool) -> Named:
     group = GROUPS[family]
     return make(family, *(group.tiny if tiny else group.full))
 
 
-def run(benchmark: Any, work: Workload, contender: Contender) -> None:
+def run(benchmark: Any, work: Named, contender: Contender) -> None:
     """Time the contender; its certificate and tolerance go along."""
     benchmark.group = work.name
     facts = {"solver": contender.name, "backend": contender.backend, "tol": contender.tol, "gradient": "none"}
-    benchmark.extra_info.update(work.facts() | facts | {"gap_rel": contender.gap})
+    benchmark.extra_info.update(work.columns | facts | {"gap_rel": contender.gap})
     benchmark.pedantic(contender.call, rounds=5, warmup_rounds=1)
     if contender.ours:  # a peer that falls short shows it in the table
         assert contender.gap is not None
@@ -61,10 +66,8 @@ def run(benchmark: Any, work: Workload, contender: Contender) -> None:
 @pytest.mark.parametrize(("family", "solver", "backend"), OURS)
 def test_ours(benchmark: Any, family: str, solver: str, backend: str, device: str, tiny: bool) -> None:
     pytest.importorskip(backend)
-    import solvers
-
     work = workload(family, tiny)
-    build = solver_contender(work, getattr(solvers, solver)(), backend, Scale(device=device), label=solver)
+    build = solver_contender(work, make_solver(solver), backend, Scale(device=device), label=solver)
     run(benchmark, work, certified(work, build, TARGET))
 
 

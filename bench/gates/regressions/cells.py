@@ -46,8 +46,21 @@ CELLS = tuple(
 )
 
 
-def choose(words: Sequence[str], cells: Sequence[Cell] = CELLS) -> list[Cell]:
+def every() -> list[Cell]:
+    """The cells of this suite, and one for every family and solver that another package registers."""
+    from bench.gates.problems import registered
+
+    plugged = [
+        Cell(family, 64, 64, None, solver, backend)
+        for family, solver in registered()
+        for backend in ("jax", "torch")
+    ]
+    return [*CELLS, *plugged]
+
+
+def choose(words: Sequence[str]) -> list[Cell]:
     """The cells whose name contains every one of the words; a sentence where none does."""
+    cells = every()
     found = [cell for cell in cells if all(word.lower() in cell.name.lower() for word in words)]
     if not found:
         listed = ", ".join(cell.name for cell in cells)

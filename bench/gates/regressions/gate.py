@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from bench.gates.problems import make
 from bench.gates.regressions.cells import Cell
 from bench.gates.regressions.checkout import side_by_side
 from bench.gates.regressions.verdict import Verdict, judge
-from bench.problems.workloads import make
+from bench.measure.clock import Program, rotate
+from bench.measure.programs import set_up
+from bench.measure.reference import Reference, reference
+from gfy.backend import leaves
 
 PROBE = Path(__file__).with_name("probe.py")
 
@@ -79,41 +83,46 @@ class Effort:
     seeds: int = 5
 
 
-def reference_gradient(cell: Cell, seed: int) -> np.ndarray:
-    """The loss's gradient at a solution far more accurate than the cell asks for, by this copy's own code."""
-    import gfy
-    import solvers
-    from gfy.backend import backend_of, leaves
+class Remote(Program):
+    """A program of a cell inside a probe: a turn is taken there and timed there, by the same clock."""
 
-    work = make(cell.family, cell.k, cell.batch, cell.rank, seed)
-    v, y = work.place(cell.backend), work.targets()
-    p = solvers.Auto().solve(work.problem, v, stop=gfy.Stop(tol=1e-14, max_steps=20_000)).p
-    backend = backend_of(p)
-    p_fixed, y_fixed = backend.stop_gradient(p), backend.asarray(y, like=p)
-    # The envelope theorem, written out: dL/dv = d Phi(v, p*)/dv - d Phi(v, y)/dv.
-    energy = work.problem.energy
-    _, pullback = backend.vjp(lambda w: (energy.value(w, p_fixed) - energy.value(w, y_fixed)).sum(), v)
-    (gradient,) = pullback(backend.asarray(np.ones(()), like=p))
-    return np.concatenate([np.asarray(backend.to_numpy(x), float).ravel() for x in leaves(gradient)])
+    def __init__(self, probe: Probe, metric: str) -> None:
+        super().__init__(lambda: None, lambda result: result, metric)
+        self._probe = probe
+
+    def turn(self, slice_s: float = 0.0) -> float:
+        reply = self._probe.ask(do="turn", which=self.owner, slice=slice_s)
+        self.samples.append(reply["seconds"])
+        return float(reply["spent"])
 
 
-def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> dict[str, list[list[float]]]:
-    """Per commit, the certified gap and the gradient error of several seeds."""
-    found: dict[str, list[list[float]]] = {"certified gap": [[], []], "gradient error": [[], []]}
+def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
+    """The verdicts on certified gap and gradient error, over several seeds, by this copy's judge and reference."""
+    gaps: list[list[float]] = [[], []]
+    errors: list[list[float]] = [[], []]
+    unchecked = ""
     for seed in range(seeds):
-        truth = reference_gradient(cell, seed)
+        bench = set_up(make(cell.family, cell.k, cell.batch, cell.rank, seed).instance, cell.backend)
+        known = reference(bench)
+        shapes = [leaf.shape for leaf in leaves(bench.inputs[-1])]
         for side, probe in enumerate(probes):
             probe.ask(do="prepare", cell=cell.asdict(), seed=seed)
             reply = probe.ask(do="accuracy")
-            error = np.linalg.norm(np.asarray(reply["gradient"]) - truth) / np.linalg.norm(truth)
-            found["certified gap"][side].append(reply["gap"])
-            found["gradient error"][side].append(float(error))
-    return found
+            gaps[side].append(reply["gap"])
+            if isinstance(known, Reference) and known.loss.missing is None:
+                gradient = [np.reshape(x, shape) for x, shape in zip(reply["gradient"], shapes, strict=True)]
+                errors[side].append(known.loss.compare(known.along(gradient))[0] or 0.0)
+            else:
+                unchecked = known if isinstance(known, str) else str(known.loss.missing)
+    found = [judge(cell.name, "certified gap", [gaps[0]], [gaps[1]])]
+    if unchecked:
+        return [*found, not_comparable(cell, "gradient error", unchecked)]
+    return [*found, judge(cell.name, "gradient error", [errors[0]], [errors[1]])]
 
 
 def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float | None) -> list[Verdict]:
     samples: dict[str, list[list[list[float]]]] = {"time": [[], []], "gradient time": [[], []]}
-    accuracy: dict[str, list[list[float]]] = {}
+    accuracy: list[Verdict] = []
     for launch in range(effort.launches):
         with Probe(places[0]) as base, Probe(places[1]) as head:
             probes = (base, head)
@@ -121,16 +130,19 @@ def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float 
                 accuracy = _accuracy(cell, probes, effort.seeds)
             for probe in probes:
                 probe.ask(do="prepare", cell=cell.asdict(), seed=0)
-            for sides in samples.values():
-                for rounds in sides:
-                    rounds.append([])
-            for turn in range(effort.rounds):
-                for side in (0, 1) if (turn + launch) % 2 == 0 else (1, 0):
-                    reply = probes[side].ask(do="time", slice=effort.slice_s)
-                    for metric, sides in samples.items():
-                        sides[side][-1].append(reply[metric])
-    verdicts = [judge(cell.name, m, sides[0], sides[1], matters=matters) for m, sides in samples.items()]
-    return verdicts + [judge(cell.name, metric, [sides[0]], [sides[1]]) for metric, sides in accuracy.items()]
+            remote = {metric: [Remote(probe, metric) for probe in probes] for metric in samples}
+            everyone = [program for pair in remote.values() for program in pair]
+            rotate(everyone, effort.rounds, float("inf"), seed=launch, slice_s=effort.slice_s)
+            for metric, pair in remote.items():
+                for side, program in enumerate(pair):
+                    samples[metric][side].append(program.samples)
+    timed = [judge(cell.name, m, sides[0], sides[1], matters=matters) for m, sides in samples.items()]
+    return timed + accuracy
+
+
+def not_comparable(cell: Cell, metric: str, reason: str) -> Verdict:
+    nan = float("nan")
+    return Verdict(cell.name, metric, nan, nan, nan, nan, nan, "not comparable", reason)
 
 
 def compare_commits(
@@ -150,8 +162,5 @@ def compare_commits(
             try:
                 verdicts += _measure(cell, places, effort, matters)
             except ProbeError as error:
-                nan = float("nan")
-                verdicts.append(
-                    Verdict(cell.name, "time", nan, nan, nan, nan, nan, "not comparable", str(error))
-                )
+                verdicts.append(not_comparable(cell, "time", str(error)))
     return verdicts

@@ -1,30 +1,34 @@
 """Runs inside one of the two checkouts: prepares a cell and times it when told to, one JSON line at a time.
 
-Started by path with the checkout first on PYTHONPATH, so that `gfy` and `solvers` come from that commit; this
-file and the workloads come from the copy that asks: both commits do the same work on the same bytes.
+Started by path with the checkout first on PYTHONPATH, so that `gfy` and `solvers` come from that commit. The package
+`bench` is the asking copy's: both commits do the same work on the same bytes, under the same clock and judge.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
-import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
-def workloads() -> Any:
-    """The asking copy's generator of workloads, whatever the commit under test has."""
-    path = Path(__file__).resolve().parents[2] / "problems" / "workloads.py"
-    spec = importlib.util.spec_from_file_location("gate_workloads", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def borrow_bench() -> None:
+    """Make `bench` the package that this file belongs to, whatever the commit under test has."""
+    package = ModuleType("bench")
+    package.__path__ = [str(Path(__file__).resolve().parents[2])]
+    sys.modules["bench"] = package
+
+
+def value_and_grad(library: Any, fn: Any) -> Any:
+    """For commits whose backends do not have it yet."""
+
+    def both(v: Any, *rest: Any) -> Any:
+        value, pull = library.vjp(lambda w: fn(w, *rest), v)
+        return value, pull(library.xp.ones_like(value))[0]
+
+    return both
 
 
 class Prepared:
@@ -32,80 +36,54 @@ class Prepared:
 
     def __init__(self, cell: dict[str, Any], seed: int) -> None:
         import gfy
-        import solvers
-        from gfy.backend import get_backend
+        from bench.gates.bars.differentiate import gradient_call
+        from bench.gates.problems import make
+        from bench.measure.clock import Program
+        from bench.measure.programs import set_up
+        from bench.plan.registry import make_solver
 
-        work = workloads().make(cell["family"], cell["k"], cell["batch"], cell["rank"], seed)
-        backend = get_backend(cell["backend"])
-        solver = getattr(solvers, cell["solver"])()
-        reason = solver.unsupported(work.problem)
+        self.work = make(cell["family"], cell["k"], cell["batch"], cell["rank"], seed)
+        self.bench = set_up(self.work.instance, cell["backend"])
+        library, v = self.bench.backend, self.bench.inputs[-1]
+        if not hasattr(library, "value_and_grad"):
+            setattr(type(library), "value_and_grad", value_and_grad)  # noqa: B010
+        solver = make_solver(cell["solver"])
+        reason = solver.unsupported(self.work.problem)
         if reason is not None:
             raise ValueError(f"{cell['solver']}: {reason}")
         stop = gfy.Stop(tol=cell["tol"], max_steps=cell["max_steps"])
-        self.work, self.v = work, work.place(cell["backend"])
-        self.y = workloads().to_device(work.targets(), cell["backend"], "cpu", "float64")
-        solve = backend.jit(lambda v: solver.solve(work.problem, v, stop=stop))
-        self.solve = lambda: backend.sync(solve(self.v))
-        loss = gfy.FenchelYoungLoss(work.problem, solver=solver, gradient=gfy.Envelope(), stop=stop)
-        self.gradient = _gradient(cell["backend"], backend, loss, self.v, self.y)
+        solve = library.jit(lambda v: solver.solve(self.work.problem, v, stop=stop))
+        gradient = gradient_call(self.bench, solver, gfy.Envelope(), stop.tol, stop.max_steps)
+        self.programs = {
+            "time": Program(lambda: solve(v), library.sync),
+            "gradient time": Program(gradient, library.sync),
+        }
+        self.solution = self.programs["time"].first()
+        _, self.gradient = self.programs["gradient time"].first()
+
+    def turn(self, which: str, slice_s: float) -> dict[str, Any]:
+        """The best sample of one turn of the clock, and what the turn took."""
+        program = self.programs[which]
+        program.samples.clear()
+        spent = program.turn(slice_s)
+        return {"seconds": program.best, "spent": spent}
 
     def accuracy(self) -> dict[str, Any]:
-        """The largest certified relative gap of the batch and the gradient as plain lists."""
-        import numpy as np
+        """The largest certified relative gap of the batch, and the gradient's leaves as plain lists."""
+        from bench.measure.certification import worst_gap
+        from bench.measure.programs import flat
+        from gfy.backend import leaves
 
-        import gfy
-        from gfy.backend import backend_of, leaves
-
-        p = self.solve().p
-        certificate = gfy.certify(
-            self.work.problem, self.work.inputs, np.asarray(backend_of(p).to_numpy(p), float)
-        )
-        gap = np.max(np.asarray(certificate.gap) / np.maximum(1.0, np.abs(np.asarray(certificate.value))))
-        flat = [np.asarray(backend_of(x).to_numpy(x), float).ravel() for x in leaves(self.gradient())]
-        return {"gap": float(gap), "gradient": np.concatenate(flat).tolist()}
-
-
-def _gradient(name: str, backend: Any, loss: Any, v: Any, y: Any) -> Any:
-    if name == "jax":
-        import jax
-
-        value_and_grad = jax.jit(jax.grad(lambda v: loss(v, y).sum()))
-        return lambda: backend.sync(value_and_grad(v))
-    import torch
-
-    from gfy.backend import leaves, tree_map
-
-    def run() -> Any:
-        active = tree_map(lambda x: x.detach().requires_grad_(True), v)
-        return torch.autograd.grad(loss(active, y).sum(), list(leaves(active)))
-
-    return lambda: backend.sync(run())
-
-
-def sample(call: Any, seconds: float) -> float:
-    """The best of as many calls as fit into a few milliseconds: what one turn of the interleaving takes."""
-    best, end = float("inf"), time.perf_counter() + seconds
-    while True:
-        start = time.perf_counter()
-        call()
-        now = time.perf_counter()
-        best = min(best, now - start)
-        if now >= end:
-            return best
+        gap = worst_gap(self.work.problem, self.work.inputs, self.solution.p)
+        return {"gap": gap, "gradient": [flat(leaf).tolist() for leaf in leaves(self.gradient)]}
 
 
 def answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     if request["do"] == "prepare":
         state["cell"] = Prepared(request["cell"], request["seed"])
-        sample(state["cell"].solve, 0.0)
-        sample(state["cell"].gradient, 0.0)
         return {}
-    if request["do"] == "time":
-        cell = state["cell"]
-        return {
-            "time": sample(cell.solve, request["slice"]),
-            "gradient time": sample(cell.gradient, request["slice"]),
-        }
+    if request["do"] == "turn":
+        return dict(state["cell"].turn(request["which"], request["slice"]))
     if request["do"] == "accuracy":
         return dict(state["cell"].accuracy())
     raise ValueError(f"unknown request {request['do']!r}")
@@ -116,6 +94,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     root = Path(sys.argv[1]).resolve()
+    borrow_bench()
     import gfy
 
     loaded = Path(gfy.__file__).resolve()

@@ -1,0 +1,97 @@
+"""Competitors of one piece of work: each at the loosest tolerance that certifies, then timed in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bench.measure.clock import Program, rotate
+
+# From loose to tight: a contender is timed at the loosest one whose certificate meets the target.
+LADDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
+
+
+@dataclass
+class Contender:
+    """One way of doing the work: `call()` does it once and waits until it is done."""
+
+    name: str
+    call: Callable[[], Any]
+    ours: bool = True
+    backend: str = ""
+    tol: float | None = None
+    gap: float | None = None  # certified, relative, the largest of the batch
+    scale: float = 1.0  # seconds are multiplied by this: a loop over examples may be timed on a part of them
+    note: str = ""
+    program: Program = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.program = Program(lambda: self.call(), lambda result: result)
+
+    @property
+    def samples(self) -> list[float]:
+        return self.program.samples
+
+    @property
+    def seconds(self) -> float:
+        """The best of the samples, of the whole batch."""
+        return float("inf") if self.program.best is None else self.program.best * self.scale
+
+    @property
+    def median(self) -> float:
+        """Their median, of the whole batch."""
+        return float("nan") if self.program.median is None else self.program.median * self.scale
+
+    @property
+    def spread(self) -> float:
+        """Their interquartile range, of the whole batch."""
+        return (self.program.spread or 0.0) * self.scale
+
+
+def take_turns(
+    contenders: Sequence[Contender], rounds: int = 7, slice_s: float = 0.25, patience_s: float = 45.0
+) -> None:
+    """Warm everyone up, then time all in turns; one that has spent `patience_s` seconds rests."""
+    for contender in contenders:
+        contender.program.first()
+    rotate([c.program for c in contenders], rounds, patience_s, slice_s=slice_s)
+
+
+def to_accuracy(
+    build: Callable[[float], tuple[Contender, Callable[[], Any]]],
+    certify: Callable[[Any], float],
+    target: float,
+    ladder: Iterable[float] = LADDER,
+    patience_s: float = 120.0,
+) -> Contender:
+    """The contender at the loosest tolerance whose certificate meets `target`.
+
+    `build(tol)` gives a contender and what returns its p. One that meets it nowhere is returned at the loosest
+    tolerance that is about as good as its best, its gap above the target and a note saying so. The climb ends
+    where tighter tolerances helped no more, or after `patience_s` seconds.
+    """
+    tried: list[Contender] = []
+    stuck, best, start = 0, np.inf, time.perf_counter()
+    for tol in ladder:
+        if tried and (stuck >= 3 or time.perf_counter() - start > patience_s):
+            break
+        contender, solution = build(tol)
+        contender.tol, contender.gap = tol, certify(solution())
+        if contender.gap <= target:
+            return contender
+        tried.append(contender)
+        # Loose tolerances often end at one and the same iterate: that is not yet being stuck.
+        stuck = 0 if contender.gap < best or tol > target else stuck + 1
+        best = min(best, contender.gap)
+    chosen = next(c for c in tried if c.gap is not None and (c.gap <= 2.0 * best or not np.isfinite(best)))
+    chosen.note = f"reached {chosen.gap:.0e} only"
+    return chosen
+
+
+def median_ratio(slow: Contender, fast: Contender) -> float:
+    """How many times faster `fast` is, by the medians: shown beside the ratio of the minima as its check."""
+    return slow.median / fast.median if slow.samples and fast.samples else float("nan")
