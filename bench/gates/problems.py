@@ -43,7 +43,11 @@ def registered() -> list[tuple[str, str]]:
     pairs = []
     for family in plugin_families():
         problem = make_problem(family).instance.problem
-        pairs += [(family, name) for name, cls in solver_classes().items() if cls().unsupported(problem) is None]
+        pairs += [
+            (family, name) for name, cls in solver_classes().items() if cls().unsupported(problem) is None
+        ]
     problem = make("pairwise-gini", 4, 2).instance.problem
-    pairs += [("pairwise-gini", n) for n in plugin_solvers() if solver_classes()[n]().unsupported(problem) is None]
+    pairs += [
+        ("pairwise-gini", n) for n in plugin_solvers() if solver_classes()[n]().unsupported(problem) is None
+    ]
     return list(dict.fromkeys(pairs))

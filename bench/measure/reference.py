@@ -139,10 +139,14 @@ def _slopes(found: list[tuple[float, float]]) -> Slopes:
     doubt = float(np.linalg.norm([u for _, u in found]))
     length = float(np.linalg.norm(values))
     if not np.isfinite(doubt):
-        return Slopes(values, doubt, "not checked: the solutions are not known well enough to be differentiated")
+        return Slopes(
+            values, doubt, "not checked: the solutions are not known well enough to be differentiated"
+        )
     uncertainty = doubt / length if length > 0 else 0.0
     if uncertainty > 0.1:
-        return Slopes(values, uncertainty, f"not checked: the differences themselves may be off by {uncertainty:.0%}")
+        return Slopes(
+            values, uncertainty, f"not checked: the differences themselves may be off by {uncertainty:.0%}"
+        )
     return Slopes(values, uncertainty)
 
 
@@ -200,7 +204,7 @@ class Laboratory:
         best, taken = None, 0.0
         known = solver_classes()
         small = self._y.size * count <= SMALL and find_spec("cvxpy") is not None
-        for name in ((INDEPENDENT, *SOLVERS) if small else SOLVERS):
+        for name in (INDEPENDENT, *SOLVERS) if small else SOLVERS:
             if name not in known or known[name]().unsupported(self.problem) is not None:
                 continue
             found = self.solve(self._v, self._start, name)
@@ -218,7 +222,9 @@ class Laboratory:
         leaf, d, step = direction
         pairs = [(self.at(leaf, t * d, near), self.at(leaf, -t * d, near), t) for t in (step, step / 2)]
         losses = [((a.losses - b.losses).sum(), a.doubt + b.doubt, t) for a, b, t in pairs]
-        return _richardson(losses), _richardson([(self.dual(a.p - b.p), self.spread(a, b), t) for a, b, t in pairs])
+        return _richardson(losses), _richardson(
+            [(self.dual(a.p - b.p), self.spread(a, b), t) for a, b, t in pairs]
+        )
 
     def at(self, leaf: int, shift: np.ndarray, near: Solved) -> Solved:
         """The solution with one leaf shifted, started from a solution nearby."""
@@ -235,7 +241,9 @@ class Laboratory:
         certificate = gfy.certify(self.problem, inputs, array(p))
         target = np.asarray(self._ops.to_numpy(self.problem.energy.value(inputs, array(self._y))))
         worst = float(np.max(relative_gap(certificate), initial=0.0))
-        doubt = float(np.sum(certificate.gap) + 4e-16 * np.linalg.norm(np.abs(certificate.value) + np.abs(target)))
+        doubt = float(
+            np.sum(certificate.gap) + 4e-16 * np.linalg.norm(np.abs(certificate.value) + np.abs(target))
+        )
         residual = float(np.max(certificate.residual, initial=0.0))
         return Solved(p, certificate.value - target, doubt, certificate.distance, worst, residual, name)
 

@@ -58,6 +58,7 @@ class Settings:
     memory: int | None = None  # bytes a worker may allocate
     accuracy_only: bool = False  # no timings: several workers may run side by side
     break_even: bool = False  # also call the program unstaged, to tell when staging pays
+    fresh_worker: bool = False  # a process of its own: the memory of compiled programs is given back
     load_limit: float = 0.3  # cores busy with other work above which a timing is flagged
 
 
@@ -115,7 +116,9 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     axes = {name: entry.axes.get(name, getattr(suite, name)) for name in ("devices", "dtypes", "tolerances")}
     chosen = solvers(entry.axes.get("solvers", suite.solvers))
     modes = [registry.make_gradient(text) for text in entry.axes.get("gradients", suite.gradients)]
-    modes.sort(key=lambda mode: mode.name != "envelope")  # the cheapest first: it says whether the solver is too slow
+    modes.sort(
+        key=lambda mode: mode.name != "envelope"
+    )  # the cheapest first: it says whether the solver is too slow
     backends = [resolve(b, registry.BACKENDS, "backend") for b in entry.axes.get("backends", suite.backends)]
     dtypes = [resolve(d, ("float64", "float32"), "dtype") for d in axes["dtypes"]]
     tolerances = sorted((float(t) for t in axes["tolerances"]), reverse=True)

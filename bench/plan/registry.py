@@ -217,7 +217,9 @@ def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
             )
 
 
-def make_problem(text: str, params: Mapping[str, Any] | None = None, seed: int = 0, draw: Any = None) -> Named:
+def make_problem(
+    text: str, params: Mapping[str, Any] | None = None, seed: int = 0, draw: Any = None
+) -> Named:
     """A problem of a family at a size.
 
     Args:

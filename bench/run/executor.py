@@ -7,20 +7,19 @@ finishes what is in hand and a second one ends it at once, and the same command 
 
 from __future__ import annotations
 
-import queue
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bench.plan.matrix import Cell, Group
-from bench.run.isolation import GroupRunner
+from bench.run.isolation import GroupRunner, Notice
 from bench.store import Store
 
 JOB = "bench.measure.group:measure_group"
 Listener = Callable[[Group, Cell, dict[str, Any]], None]
-Notice = Callable[[Group, Cell], None]
 FAILED = ("crashed", "timeout", "not finite")
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
@@ -70,13 +69,13 @@ class Executor:
     def __init__(self, store: Store, facts: Mapping[str, Any], job: str = JOB) -> None:
         self._store, self._facts, self._job = store, dict(facts), job
         self._listener: Listener = lambda group, cell, row: None
-        self._notice: Notice = lambda group, cell: None
+        self._notice: Notice = lambda group, cell, text: None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._loaded: dict[str, set[str]] = {}
         self.tally = Tally()
 
-    def tell(self, listener: Listener, notice: Notice = lambda group, cell: None) -> None:
+    def tell(self, listener: Listener, notice: Notice = lambda group, cell, text: None) -> None:
         """Who is told of every row as it is stored, and of every cell as it is begun where that can be seen."""
         self._listener, self._notice = listener, notice
 
@@ -175,7 +174,7 @@ class Local(Executor):
         env: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(store, facts, job)
-        begun = lambda group, cell: self._notice(group, cell)  # noqa: E731
+        begun = lambda group, cell, text: self._notice(group, cell, text)  # noqa: E731
         self._runners = [GroupRunner(self._stopping, job, env, begun) for _ in range(max(1, jobs))]
 
     def _told(self, again: bool) -> None:
@@ -187,16 +186,20 @@ class Local(Executor):
             runner.close()
 
     def _pass(self, groups: list[Group], attempt: int) -> None:
-        todo: queue.SimpleQueue[Group] = queue.SimpleQueue()
-        for group in groups:
-            todo.put(group)
+        todo = list(reversed(groups))
         errors: list[BaseException] = []
+
+        def next_group() -> Group | None:
+            with self._lock:
+                return todo.pop() if todo and not self._stopping.is_set() else None
+
+        def keep(group: Group, cell: Cell, measured: dict[str, Any]) -> None:
+            self.keep(group, cell, measured, attempt, self._facts)
 
         def work(runner: GroupRunner) -> None:
             try:
-                while not (self._stopping.is_set() or todo.empty()):
-                    group = todo.get()
-                    runner.run(group, lambda cell, row, g=group: self.keep(g, cell, row, attempt, self._facts))  # type: ignore[misc]
+                while (group := next_group()) is not None:
+                    runner.run(group, partial(keep, group))
             except BaseException as error:  # handed to the caller below
                 errors.append(error)
                 self._stopping.set()

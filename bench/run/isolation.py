@@ -21,14 +21,15 @@ from typing import Any, Literal, NamedTuple
 
 from bench.plan.matrix import Cell, Group
 
+Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
 Emit = Callable[[Cell, dict[str, Any]], None]
 KEEP = 4000  # bytes of the worker's last words
 
 
 class Event(NamedTuple):
-    """What became of a unit of work: `row` and `hand` come many times, one of the others ends it."""
+    """What became of a unit of work: `row`, `hand` and `say` come many times, one of the others ends it."""
 
-    kind: Literal["hand", "row", "done", "died", "timeout", "failed"]
+    kind: Literal["hand", "say", "row", "done", "died", "timeout", "failed"]
     cell: str | None = None
     value: Any = None
 
@@ -109,7 +110,7 @@ class Worker:
             if kind == "hand":
                 spent[cell] += now - since
                 cell, since = name, now
-            if kind == "failed":
+            if kind in ("failed", "say"):
                 name = cell
             yield Event(kind, name, value)
             if kind in ("done", "failed"):
@@ -159,7 +160,7 @@ class GroupRunner:
         stopping: threading.Event,
         job: str,
         env: Mapping[str, str] | None = None,
-        notice: Callable[[Group, Cell], None] = lambda group, cell: None,
+        notice: Notice = lambda group, cell, text: None,
     ) -> None:
         self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
         self._worker: Worker | None = None
@@ -169,6 +170,8 @@ class GroupRunner:
         """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
         pending = {cell.name: cell for cell in group.cells}
         blank_deaths = 0
+        if group.settings.fresh_worker:
+            self.close()
         while pending and not self._stopping.is_set():
             end = self._attempt(group.only(set(pending)), pending, emit)
             if self._killed:
@@ -203,10 +206,10 @@ class GroupRunner:
                 cell = pending.pop(str(event.cell), None)
                 if cell is not None:
                     emit(cell, event.value)
-            elif event.kind != "hand":
+            elif event.kind not in ("hand", "say"):
                 return event
             elif event.cell in pending:
-                self._notice(group, pending[event.cell])
+                self._notice(group, pending[event.cell], str(event.value or ""))
             if self._stopping.is_set() and not told:  # said again: the first word may have come too early
                 self._worker.stop()
                 told = True
@@ -232,13 +235,13 @@ def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
 
     Another mode is: what took too long may have been the gradient.
     """
-    tol = slow.columns.get("tol")
-    mode = _mode(slow)
+    tol, way = slow.columns.get("tol"), _way(slow)
     for name, cell in list(pending.items()):
-        if tol is not None and cell.solver == slow.solver and _mode(cell) == mode and cell.columns["tol"] <= tol:
+        if tol is not None and _way(cell) == way and cell.columns["tol"] <= tol:
             reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
             emit(pending.pop(name), failure("timeout", reason))
 
 
-def _mode(cell: Cell) -> tuple[Any, str]:
-    return cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))
+def _way(cell: Cell) -> tuple[Any, ...]:
+    """The solver and the gradient mode with its parameters."""
+    return cell.solver, cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))

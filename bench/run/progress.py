@@ -45,7 +45,7 @@ class Watch:
         if row["status"] in ("crashed", "timeout", "not finite"):
             self.say(f"{group.label}, {row['solver']} {row['gradient']}: {row['status']}, {row['reason']}")
 
-    def hand(self, group: Group, cell: Cell) -> None:
+    def hand(self, group: Group, cell: Cell, text: str = "") -> None:
         """A cell is being prepared or timed: its solver is shown beside the problem."""
         self._progress.update(self._task, description=f"{group.label}, {cell.columns['solver']}")
 

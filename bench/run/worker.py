@@ -32,6 +32,10 @@ class Channel:
         """A cell is measured: these are its columns."""
         self._connection.send(("row", cell, columns))
 
+    def say(self, text: str) -> None:
+        """How far the cell in hand has come, in a few words."""
+        self._connection.send(("say", None, text))
+
     def stopped(self) -> bool:
         """Whether the watcher asked for no further cell."""
         while not self._stopped and self._connection.poll():

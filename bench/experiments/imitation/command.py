@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.experiments.imitation.models import MODELS
 from bench.experiments.imitation.settings import (
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from bench.experiments.imitation.experiment import Experiment
     from bench.experiments.imitation.rows import Cell
-    from bench.store import Store
 
 
 @dataclass(frozen=True)
@@ -107,49 +105,34 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
     """
     from rich.console import Console
 
+    from bench.experiments.imitation.experiment import Experiment, Stopped
+    from bench.measure.clock import Stopwatch
     from bench.store import Store
 
     console = Console()
     say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
-    began = time.perf_counter()
+    watch = Stopwatch()
     with Store(options.out / "imitation.sqlite") as store, _progress(console) as progress:
-        experiment = _experiment(options, store, say, progress=progress)
+        policies = options.out / "imitation-policies"
+        experiment = Experiment(store, policies, options.data_dir, say, options.jobs, progress)
         for task in options.tasks:  # missing data or too few trajectories: said before anything runs
             for count in options.trajectories:
                 experiment.demonstrations(task).first(count)
-        # The most trajectories first, the paper's settings before the search: a part is worth reading.
-        parts = [
-            Part(setting, count, task, model)
-            for count in options.trajectories
-            for setting in options.settings
-            for task in options.tasks
-            for model in MODELS
-        ]
         try:
-            if options.jobs > 1 and len(parts) > 1:
-                _in_processes(options, experiment, parts)
-            else:
-                for part in parts:
-                    _run(options, experiment, part)
-        except KeyboardInterrupt:
+            # The most trajectories first, the paper's settings before the search: a part is worth reading.
+            for count in options.trajectories:
+                for setting in options.settings:
+                    parts = [Part(setting, count, task, model) for task in options.tasks for model in MODELS]
+                    cells = [[_cell(options, experiment, part)] for part in parts]
+                    experiment.run(cells, range(options.seeds), options.episodes)
+        except Stopped:
             say("Stopped; what was finished is stored. Give the same command again to go on.")
             show(store.frame())
             raise SystemExit(130) from None
         show(store.frame())
         if options.video:
             _videos(options, experiment, say)
-        say(f"Done in {time.perf_counter() - began:.0f} s.")
-
-
-def _experiment(options: Options, store: Store, say: Callable[[str], None], **more: Any) -> Experiment:
-    from bench.experiments.imitation.experiment import Experiment
-
-    return Experiment(store, options.out / "imitation-policies", options.data_dir, say, **more)
-
-
-def _run(options: Options, experiment: Experiment, part: Part) -> None:
-    cell = _cell(options, experiment, part)
-    experiment.run([cell], range(options.seeds), options.episodes)
+        say(f"Done in {watch.wall_s:.0f} s.")
 
 
 def _cell(options: Options, experiment: Experiment, part: Part) -> Cell:
@@ -160,51 +143,25 @@ def _cell(options: Options, experiment: Experiment, part: Part) -> Cell:
     return experiment.cell(part.task, part.model, part.setting, part.trajectories, setting)
 
 
-def _in_processes(options: Options, experiment: Experiment, parts: list[Part]) -> None:
-    from bench.experiments.common.side_by_side import side_by_side
-
-    calls = [(options, part) for part in parts]
-    for done, (_, lines) in enumerate(side_by_side(_alone, calls, options.jobs), start=1):
-        for line in lines:
-            experiment.say(line)
-        if experiment.progress is not None:
-            experiment.progress("cells", done, len(parts))
-
-
-def _alone(options: Options, part: Part) -> list[str]:
-    """One part in a process of its own: its rows are in the store when it returns what there is to say."""
-    from bench.store import Store
-
-    lines: list[str] = []
-    with Store(options.out / "imitation.sqlite") as store:
-        _run(options, _experiment(options, store, lines.append, threads=1), part)
-    return lines
-
-
 def _videos(options: Options, experiment: Experiment, say: Callable[[str], None]) -> None:
     from bench.experiments.imitation.evaluation import trained_policy
-    from bench.experiments.imitation.models import Model
+    from bench.experiments.imitation.program import model_of
     from bench.experiments.imitation.video import film
 
     for task in options.tasks:
         part = Part(options.settings[-1], max(options.trajectories), task, "pairwise")
         cell = _cell(options, experiment, part)
-        setting = cell.setting
-        model = Model("pairwise", task.observations, task.actions, setting.hidden, setting.gamma)
-        trained = experiment.policy(model, cell, seed=0)
-        policy = trained_policy(model, trained.parameters, trained.scaling)
+        trained = experiment.policy(cell, seed=0)
+        policy = trained_policy(model_of(cell), trained.parameters, trained.scaling)
         _, sentence = film(task, policy, options.out / f"imitation-{task.name}")
         say(sentence)
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar of what is being done; nothing where the output is not a terminal."""
-    from rich.progress import Progress
-
+def _progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """A line that says how far the work has come; nothing where the output is not a terminal."""
     if not console.is_terminal:
-        yield None
+        yield lambda text: None
         return
-    with Progress(console=console, transient=True) as bar:
-        line = bar.add_task("", total=1)
-        yield lambda what, done, total: bar.update(line, description=what, completed=done, total=total)
+    with console.status("") as status:
+        yield status.update

@@ -15,8 +15,8 @@ import numpy as np
 from bench.experiments.imitation.demonstrations import Demonstrations
 from bench.experiments.imitation.settings import Setting
 from bench.experiments.imitation.tasks import Task
-from bench.measure.environment import LOAD_LIMIT, row_facts, version
-from bench.store import content_hash, key_of
+from bench.measure.environment import row_facts, version
+from bench.store import COLUMNS, content_hash, key_of
 
 LIBRARIES = ("numpy", "jax", "jaxlib", "optax", "gymnasium", "mujoco")
 
@@ -89,12 +89,11 @@ def trained_row(
 ) -> dict[str, Any]:
     """The row of one seed: `facts` holds the certificate, the times and the load of its cell."""
     score, count = float(returns.mean()), int(returns.size)
-    load = facts.pop("load", None)
-    certificate = {name: facts.pop(name, None) for name in ("gap", "residual", "feasibility", "compile_s")}
+    own = {name: facts.pop(name) for name in list(facts) if name in COLUMNS and name != "loss"}
     return {
         **_common(cell.task, count),
         **cell.columns(seed, count),
-        **certificate,
+        **own,
         "energy": "Pairwise" if cell.model == "pairwise" else "Bilinear",
         "regularizer": "BinaryGini",
         "domain": "Box",
@@ -102,8 +101,6 @@ def trained_row(
         "rank": 1 if cell.model == "pairwise" else 0,
         "solver": "DualNewton" if cell.model == "pairwise" else "ClosedForm",
         "gradient": "envelope",
-        "load": load,
-        "loaded": None if load is None else int(load > LOAD_LIMIT),
         "score": score,
         "score_sd": spread(returns),
         "extra": {
@@ -121,7 +118,7 @@ def random_row(task: Task, returns: np.ndarray, lengths: np.ndarray) -> dict[str
     """The row of the uniform random policy of a task."""
     return {
         **_common(task, returns.size),
-        **_random(task, returns.size),
+        **random_columns(task, returns.size),
         "score": float(returns.mean()),
         "score_sd": spread(returns),
         "extra": {"length": float(lengths.mean())},
@@ -129,10 +126,11 @@ def random_row(task: Task, returns: np.ndarray, lengths: np.ndarray) -> dict[str
 
 
 def random_key(task: Task, episodes: int) -> str:
-    return key_of(_random(task, episodes))
+    return key_of(random_columns(task, episodes))
 
 
-def _random(task: Task, episodes: int) -> dict[str, Any]:
+def random_columns(task: Task, episodes: int) -> dict[str, Any]:
+    """What identifies the row of the random policy."""
     params = {"task": task.env_id, "model": "random", "setting": "reference"}
     return _identity(task, "random", 0, episodes, params)
 

@@ -64,13 +64,17 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
             finished += 1
             console.print(f"[{finished}/{todo}] {cell.name}: {_said(row)}", highlight=False, markup=False)
 
-        def report(stage: str, epoch: int, of: int) -> None:
-            console.print(f"    {stage}: epoch {epoch} of {of}", highlight=False)
+        def told(text: str) -> None:
+            console.print(f"    {text}", highlight=False, markup=False)
 
         jobs = options.jobs or (1 if options.quick else cores())
+        stopped = False
         if not options.stored_only:
-            fill(cells, store, jobs, options.scheduler, options.data_dir, done, report)
+            stopped = fill(cells, store, jobs, options.scheduler, options.data_dir, done, told).stopped
         show(store.frame())
+        if stopped:
+            console.print("Stopped; what was finished is stored. Give the same command again to go on.")
+            raise SystemExit(130)
     finally:
         store.close()
 

@@ -7,17 +7,19 @@ choice holds for all datasets.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.datasets.load import load
+from bench.experiments.common import fill as common
 from bench.experiments.common.training import Recipe
 from bench.experiments.multilabel.cells import RECIPE, Cell, Effort
 from bench.experiments.multilabel.protocol import select
+from bench.measure.clock import Stopwatch
+from bench.plan import matrix
 from bench.store import Store, key_of
 
 DATASETS = ("yeast", "birds", "emotions")
@@ -82,29 +84,34 @@ def settle(
     data_dir: Path | None,
     say: Callable[[str], None],
     trials: Sequence[Trial] = TRIALS,
-) -> list[dict[str, Any]]:
-    """One line a trial and dataset; a stored trial is not run again."""
-    from bench.measure.environment import row_facts
+) -> None:
+    """Measure the trials that are not stored yet; every one becomes a row."""
+    asked = {key_of(t.columns(name, effort)): (t, name) for name in datasets for t in trials}
+    rows = {key: store.get(key) for key in asked}
+    groups = [
+        matrix.Group(f"{name} {t.energy} {t.choice}", (part,), common.SETTINGS)
+        for key, (t, name) in asked.items()
+        if (row := rows[key]) is None or row["status"] != "ok"
+        for part in [matrix.Cell(t.columns(name, effort), work=partial(_row, t, name, effort, data_dir))]
+    ]
 
-    found = []
-    for dataset in datasets:
-        for trial in trials:
-            row = store.get(key_of(trial.columns(dataset, effort)))
-            if row is None or row["status"] != "ok":
-                row = {**_row(trial, dataset, effort, data_dir), **row_facts()}
-                store.put(row)
-                say(f"{dataset}: {trial.energy}, {trial.choice}: held-out accuracy {row['score']:.2f} %")
-            extra = row["extra"]
-            found.append(json.loads(extra) if isinstance(extra, str) else extra)
-    return found
+    def done(cell: matrix.Cell, row: dict[str, Any]) -> None:
+        trial, name = asked[cell.name]
+        what = row["reason"] if row["status"] != "ok" else f"held-out accuracy {row['score']:.2f} %"
+        say(f"{name}: {trial.energy}, {trial.choice}: {what}")
+
+    common.fill(store, groups, done, say=say)
 
 
-def _row(trial: Trial, dataset: str, effort: Effort, data_dir: Path | None) -> dict[str, Any]:
+def _row(
+    trial: Trial, dataset: str, effort: Effort, data_dir: Path | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The columns of one trial."""
     data = load(dataset, data_dir)
     spent = replace(effort, **trial.effort)
     recipe = trial.changed(Cell(dataset, trial.energy, effort=spent).recipe(data.features, data.labels))
     settings = spent.settings(trial.gain)
-    begun = time.process_time()
+    watch = Stopwatch()
     held_out, _ = select(recipe, settings, spent, data)
     mean = 100 * held_out.mean(axis=0)
     best = int(mean.argmax())
@@ -113,7 +120,7 @@ def _row(trial: Trial, dataset: str, effort: Effort, data_dir: Path | None) -> d
         "dataset": dataset, "energy": trial.energy, "choice": trial.choice,
         "held_out_accuracy": round(float(mean[best]), 3), "votes": len(held_out),
         "penalty": float(f"{chosen['penalty']:.3g}"), "rate": float(f"{chosen['rate']:.3g}"),
-        "seconds": round(time.process_time() - begun, 1),
+        "seconds": round(watch.processor_s, 1),
     }  # fmt: skip
     return {
         **trial.columns(dataset, effort), "status": "ok", "domain": "box", "k": data.labels,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
+from bench.experiments.theory.rows import Say, as_arrays, study, theory_row
 from bench.store import Store
 from gfy.theory.biconjugate import touching_input
 
@@ -183,5 +183,5 @@ def run(
             "score_name": "calibration ratio",
         }
         row = theory_row("calibration", f"calibration-{case.name}", case.problem, params, **columns)
-        rows.append(measured(store, row, partial(examine, case, seed, draws, backend), say))
-    return rows
+        rows.append((row, partial(examine, case, seed, draws, backend)))
+    return study(store, rows, say)

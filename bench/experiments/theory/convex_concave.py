@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
+from bench.experiments.theory.rows import Say, as_arrays, study, theory_row
 from bench.store import Store
 from gfy.errors import GfyValueError
 
@@ -198,5 +198,5 @@ def run(
                     "solver_params": params, "gradient": "envelope", "score_name": "test accuracy (%)",
                 }  # fmt: skip
                 row = theory_row("dc", dataset, network.problem, about, **columns)
-                rows.append(measured(store, row, partial(train, seed), say))
-    return rows
+                rows.append((row, partial(train, seed)))
+    return study(store, rows, say)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bench.measure.environment import LOAD_LIMIT, LoadMeter, row_facts
+from bench.experiments.common.fill import SETTINGS, fill
+from bench.measure.clock import Stopwatch
+from bench.measure.environment import row_facts
+from bench.plan.matrix import Cell, Group
 from bench.store import Store, key_of
+from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 
 Say = Callable[[str], None]
@@ -34,28 +39,60 @@ def theory_row(
     }
 
 
-def measured(
-    store: Store, row: dict[str, Any], measure: Callable[[], dict[str, Any]], say: Say
-) -> dict[str, Any]:
-    """The row with what `measure` returned, stored; what was stored before is not measured again."""
-    key = key_of(row)
-    stored = store.get(key)
-    if stored is not None:
-        return stored
-    meter, began = LoadMeter(), time.perf_counter()
+Case = tuple[
+    dict[str, Any], Callable[[], dict[str, Any]]
+]  # a row before it is measured, and what measures it
+
+
+def study(store: Store, cases: Sequence[Case], say: Say) -> list[dict[str, Any]]:
+    """The stored rows of some cases; what was stored before is not measured again.
+
+    Args:
+        store: Where rows go.
+        cases: Rows without their results, each with a function that can be pickled and returns them.
+        say: Told of every row as it is measured.
+
+    Returns:
+        The rows of all cases, in their order.
+
+    Raises:
+        GfyValueError: A case could not be measured.
+    """
+    keys = [key_of(row) for row, _ in cases]
+    groups = [
+        Group(key, (Cell(row, work=partial(timed, measure)),), replace(SETTINGS, fresh_worker=False))
+        for key, (row, measure) in zip(keys, cases, strict=True)
+        if not good(store.get(key))
+    ]
+
+    def done(cell: Cell, row: dict[str, Any]) -> None:
+        who = " ".join(str(row[name]) for name in ("problem", "energy", "solver") if row.get(name))
+        what = f"{row['status']}: {row['reason']}"
+        if row.get("score") is not None:
+            what = f"{row['score']:.6g} ({row['score_name']})"
+        say(f"{who}, k = {row.get('k')}, seed {row.get('seed')}: {what}")
+
+    tally = fill(store, groups, done, say=say)
+    if tally.stopped:
+        raise SystemExit(130)
+    found = [store.get(key) for key in keys]
+    lost = [row for row in found if not good(row)]
+    if lost:
+        raise GfyValueError(
+            f"{len(lost)} of {len(found)} cases could not be measured: {(lost[0] or {}).get('reason')}"
+        )
+    return [row for row in found if row is not None]
+
+
+def good(row: Mapping[str, Any] | None) -> bool:
+    return row is not None and row["status"] in ("ok", "not converged")
+
+
+def timed(measure: Callable[[], dict[str, Any]], say: Say) -> dict[str, Any]:
+    """What `measure` returns, with the seconds it took."""
+    watch = Stopwatch()
     found = measure()
-    load = meter.read()
-    timing = {
-        "steady_s": time.perf_counter() - began,
-        "load": load,
-        "loaded": None if load is None else load > LOAD_LIMIT,
-    }
-    store.put(row | timing | found)
-    who = " ".join(str(part) for part in (row["problem"], row["energy"], row.get("solver")) if part)
-    say(f"{who}, k = {row.get('k')}, seed {row.get('seed')}: {found['score']:.6g} ({row['score_name']})")
-    stored = store.get(key)
-    assert stored is not None
-    return stored
+    return {"steady_s": watch.wall_s, **found}
 
 
 def as_arrays(backend: str) -> Callable[[Any], Any]:

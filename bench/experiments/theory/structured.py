@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.experiments.theory.rows import Say, as_arrays, measured, theory_row
+from bench.experiments.theory.rows import Say, as_arrays, study, theory_row
+from bench.measure.certification import judged
 from bench.store import Store
 
 BATCH = 8
@@ -80,10 +81,8 @@ def _judged(
     apart = float("nan") if exact is None else float(np.abs(backend.to_numpy(found.p) - exact).max())
     return {
         "status": "ok" if bool(backend.to_numpy(found.converged).all()) else "not converged",
+        **judged([certificate]),
         "score": float(certificate.gap.max()),
-        "gap": float(certificate.gap.max()),
-        "feasibility": float(certificate.feasibility.max()),
-        "value": float(certificate.value.mean()),
         "steps": float(backend.to_numpy(found.steps).mean()),
         "converged": float(backend.to_numpy(found.converged).mean()),
         "extra": {"apart": apart, "structures": None if vertices is None else len(vertices)},
@@ -165,7 +164,7 @@ def run(
             k = problem.domain.k
             columns = {"k": k, "batch": BATCH, "seed": seed, "backend": backend, "solver": "FrankWolfe"}
             row = theory_row("structured", name, problem, params, **columns, score_name="certified gap")
-            rows.append(measured(store, row, partial(measure, seed), say))
+            rows.append((row, partial(measure, seed)))
     chain, examples, steps = gfy.Chain(6, 4), 100, 15 if quick else 60
     for loss in LOSSES:
         for seed in range(seeds):
@@ -173,8 +172,8 @@ def run(
             columns = {"k": chain.k, "batch": examples, "seed": seed, "backend": "jax", "solver": loss}
             row = theory_row("structured", "tagging", tagging_problem(loss, chain), params, **columns,
                              score_name="token accuracy (%)")  # fmt: skip
-            rows.append(measured(store, row, partial(tagging, loss, chain, examples, steps, seed), say))
-    return rows
+            rows.append((row, partial(tagging, loss, chain, examples, steps, seed)))
+    return study(store, rows, say)
 
 
 Polytope = tuple[str, Any, dict[str, Any], Callable[[int], dict[str, Any]]]

@@ -105,7 +105,9 @@ def registered_suites() -> dict[str, type]:
 
     return {
         f"Registered_{family}_{solver}".replace("-", "_"): type(
-            f"Registered_{family}_{solver}".replace("-", "_"), (_Solve,), {"params": cells([solver], family, [64], 64)}
+            f"Registered_{family}_{solver}".replace("-", "_"),
+            (_Solve,),
+            {"params": cells([solver], family, [64], 64)},
         )
         for family, solver in registered()
     }
@@ -117,7 +119,13 @@ globals().update(registered_suites())
 class Compile(Suite):
     """Tracing and compiling a solve anew; only JAX compiles."""
 
-    params = [*PAIRWISE[:2], [174], [64], [name for name in PAIRWISE[4] if name.startswith("jax")], ["float64"]]
+    params = [
+        *PAIRWISE[:2],
+        [174],
+        [64],
+        [name for name in PAIRWISE[4] if name.startswith("jax")],
+        ["float64"],
+    ]
     number = 1
     repeat = 3
     warmup_time = 0.0

@@ -63,6 +63,7 @@ def _pullback(bench: Bench, p: Any) -> Callable[[], Any]:
 def _implicit(scale: Scale) -> list[Line]:
     import gfy
     import solvers
+
     lines = []
     for backend, family in itertools.product(scale.backends, ("pairwise-gini", "dense-gini")):
         workload = make(family, *_sizes(scale), 1)
