@@ -114,6 +114,8 @@ def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
             given = name if registry.is_file(name) else family.name
             sized = [replace(e, params={**e.params, **params}) for e in own] or [Entry(given, params)]
             entries += [e for n, e in enumerate(sized) if e not in sized[:n]]
+        # A problem that is named is measured with every solver that serves it, not with a suite's short list.
+        axes = {"solvers": ["all"], **axes}
     lists = {n: x for n, x in axes.items() if isinstance(x, list)}
     entries = [replace(e, axes={n: x for n, x in e.axes.items() if n not in lists}) for e in entries]
     return replace(suite, problems=entries, **axes)

@@ -1,4 +1,4 @@
-"""The one clock: staging apart from running, every call waited for, competitors timed in turn, load by others seen.
+"""The one clock: every call waited for, competitors timed in turn, load by others seen; and what a call adds to memory.
 
 One timing alone showed the opposite of three interleaved ones. All programs that compete are therefore prepared first,
 then called round after round in a changing order, and the minimum, median and spread are kept. What is done once, as a
@@ -7,17 +7,20 @@ training is, has a `Stopwatch`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
 MOST = 50  # samples of one turn
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 
@@ -135,32 +138,6 @@ def break_even(staging: float | None, eager: float | None, steady: float | None)
     return staging / (eager - steady) if eager > steady else float("inf")
 
 
-def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, float]:
-    """What JAX makes of a function before it is lowered, and the seconds that took."""
-    import jax
-
-    begin = time.perf_counter()
-    return jax.jit(function).trace(*args), time.perf_counter() - begin
-
-
-def calls_host(traced: Any) -> bool:
-    """Whether a traced program calls back to Python on the host."""
-    return "pure_callback" in str(traced.jaxpr)
-
-
-def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
-    begin = time.perf_counter()
-    lowered = traced.lower()
-    done = time.perf_counter()
-    compiled = lowered.compile()
-    facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": time.perf_counter() - done}
-    memory = compiled.memory_analysis()
-    if memory is not None:
-        facts["temp_bytes"] = int(memory.temp_size_in_bytes)
-    return compiled, facts
-
-
 class Stopwatch:
     """Wall and processor seconds since it was made, and the load by others meanwhile: for work that is done once.
 
@@ -232,3 +209,55 @@ def _busy_seconds() -> float | None:
 def _own_seconds() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def _kilobytes(name: str) -> int | None:
+    try:
+        for line in STATUS.read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
+class Peak:
+    """`with Peak(bench) as peak: ...` then `peak.columns()`: what was added at the worst moment, in bytes."""
+
+    def __init__(self, backend: str, device: str) -> None:
+        self._backend, self._device = backend, device
+        self._before: int | None = None
+        self._after: int | None = None
+
+    def __enter__(self) -> Peak:
+        with contextlib.suppress(OSError):
+            RESET.write_text("5")  # Linux: start the high-water mark anew
+        self._before = _kilobytes("VmRSS")
+        if self._device != "cpu" and self._backend == "torch":
+            import torch
+
+            torch.cuda.reset_peak_memory_stats()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._after = _kilobytes("VmHWM")
+
+    def columns(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._before is not None and self._after is not None:
+            found["peak_host_bytes"] = max(0, self._after - self._before) * 1024
+        if self._device != "cpu":
+            found["peak_device_bytes"] = device_peak(self._backend)
+        return found
+
+
+def device_peak(backend: str) -> int | None:
+    """Bytes in use on the device at the worst moment so far, as its framework counts them."""
+    if backend == "torch":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else None
+    import jax
+
+    stats = jax.devices()[0].memory_stats()
+    return int(stats["peak_bytes_in_use"]) if stats and "peak_bytes_in_use" in stats else None

@@ -17,8 +17,7 @@ from bench.measure.certification import (
     envelope_bound,
     gradient_columns,
 )
-from bench.measure.clock import LoadMeter, Program, break_even, overloaded, rotate
-from bench.measure.memory import Peak
+from bench.measure.clock import LoadMeter, Peak, Program, break_even, overloaded, rotate
 from bench.measure.programs import Bench, Staged, argmax_gradient, forward, set_up, value_and_gradient
 from bench.measure.reference import Reference, reference
 from bench.plan import registry

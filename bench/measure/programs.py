@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.clock import Program, calls_host, compile_jax, trace_jax
+from bench.measure.clock import Program
 from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
@@ -75,6 +76,32 @@ def flat(tree: Any) -> np.ndarray:
 def to_numpy(x: Any) -> np.ndarray:
     """An array of any framework, detached and on the host."""
     return gfy.backend_of(x).to_numpy(x)
+
+
+def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, float]:
+    """What JAX makes of a function before it is lowered, and the seconds that took."""
+    import jax
+
+    begin = time.perf_counter()
+    return jax.jit(function).trace(*args), time.perf_counter() - begin
+
+
+def calls_host(traced: Any) -> bool:
+    """Whether a traced program calls back to Python on the host."""
+    return "pure_callback" in str(traced.jaxpr)
+
+
+def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
+    begin = time.perf_counter()
+    lowered = traced.lower()
+    done = time.perf_counter()
+    compiled = lowered.compile()
+    facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": time.perf_counter() - done}
+    memory = compiled.memory_analysis()
+    if memory is not None:
+        facts["temp_bytes"] = int(memory.temp_size_in_bytes)
+    return compiled, facts
 
 
 class Staged:

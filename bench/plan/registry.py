@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.environment import fingerprint, gpus
+from bench.measure.environment import gpus
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
 from gfy.errors import GfyTypeError, GfyValueError
@@ -119,7 +119,7 @@ def make_solver(text: str) -> Any:
         cls = from_file(name)
     else:
         classes = solver_classes()
-        cls = classes[resolve(name, classes, "solver")]
+        cls = classes.get(name) or classes[resolve(name, classes, "solver")]
     try:
         solver = cls(**params) if inspect.isclass(cls) else cls
     except TypeError as error:
@@ -205,7 +205,7 @@ def make_family(text: str) -> Recipe:
     if is_file(name):
         return _recipe(from_file(name))
     known = families()
-    return known[resolve(name, known, "problem")]
+    return known.get(name) or known[resolve(name, known, "problem")]
 
 
 def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
@@ -242,9 +242,8 @@ def make_problem(
     asked = {**parse(text)[1], **(params or {})}
     check_params(family, asked)
     full = {**family.defaults, **asked}
-    file = source_file(getattr(family, "build", family))
     instance = family.make(np.random.default_rng(seed if draw is None else draw), **full)
-    return Named(instance, family.name, full, seed, fingerprint(file) if file else None)
+    return Named(instance, family.name, full, seed, source_file(getattr(family, "build", family)))
 
 
 # backends and devices

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
 
+from bench.measure.environment import fingerprint
 from gfy.problem import InnerProblem
 
 Params = dict[str, Any]
@@ -75,7 +77,7 @@ class Named:
     family: str
     params: Params
     seed: int
-    source: str | None = None  # the fingerprint of that file
+    source: Path | None = None
 
     @property
     def name(self) -> str:
@@ -113,7 +115,7 @@ class Named:
             "rank": self.params.get("rank"),
             "seed": self.seed,
             "problem_params": self.params,
-            "problem_source": self.source,
+            "problem_source": None if self.source is None else fingerprint(self.source),
         }
 
     def first(self, count: int) -> Named:

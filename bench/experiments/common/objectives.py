@@ -5,7 +5,7 @@ gfy, energy, cross_entropy and perceptron are the paper's; squared and margin ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from bench.experiments.common.models import Model
@@ -15,86 +15,11 @@ LOSSES = ("gfy", "energy", "cross_entropy", "perceptron", "squared", "margin")
 GRADIENTS = ("envelope", "implicit", "unrolled")
 
 
-@dataclass(frozen=True)
-class NearlyLinear:
-    """Solves a rank-one problem without regularizer by its neighbour with gamma s <p, p - 1> added, s = max |u|.
-
-    Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
-    scalar equation of `DualNewton` again, and the value found is at most gamma s * sum p (1 - p) below the
-    maximum: of that sum generically one coordinate is not an integer, so gamma s / 4. The size s makes gamma a
-    relative one: the perceptron's loss falls with the size of u, so a network in training shrinks it, and any fixed
-    gamma would become the regularizer that this loss is there to do without.
-    """
-
-    gamma: float = 1e-3
-
-    @property
-    def name(self) -> str:
-        return "NearlyLinear"
-
-    def unsupported(self, problem: Any) -> str | None:
-        import gfy
-        import solvers
-
-        if not isinstance(problem.regularizer, gfy.Zero):
-            return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
-        if not isinstance(problem.energy, gfy.Pairwise):
-            return f"{problem.energy.name} is not scaled by the size of u: NearlyLinear serves Pairwise"
-        return solvers.DualNewton().unsupported(self._neighbour(problem))
-
-    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = None) -> Any:
-        import gfy
-        import solvers
-
-        xp = gfy.backend_of(v).xp
-        size = xp.max(xp.abs(v.u), axis=-1)[..., None] + 1e-30
-        # <u, p> / s - <a / sqrt(s), p>^2 / 2 has the same argmax as the energy itself
-        scaled = gfy.Pairwise.Input(v.u / size, v.A / xp.sqrt(size)[..., None])
-        return solvers.DualNewton().solve(self._neighbour(problem), scaled, p0, stop or gfy.Stop())
-
-    def _neighbour(self, problem: Any) -> Any:
-        import gfy
-
-        return replace(problem, regularizer=gfy.BinaryGini(self.gamma))
-
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """p <- p + 2 / (t + 2) (p_Omega(grad_p Phi(v, p)) - p), a fixed number of steps: generalised conditional gradient.
-
-    Each step is one gradient and one call of the regularizer's argmax map: no line search and no state an example,
-    which is what a grid of fifty networks pays for. At the kinks of rectifiers the shrinking step averages the
-    slopes on both sides, where a plain gradient step would hop between them.
-    """
-
-    @property
-    def name(self) -> str:
-        return "FixedPoint"
-
-    def unsupported(self, problem: Any) -> str | None:
-        reason = problem.regularizer.no_argmax(problem.domain)
-        return None if reason is None else str(reason)
-
-    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = None) -> Any:
-        import gfy
-
-        stop = stop or gfy.Stop()
-        backend = gfy.backend_of(v)
-        v, p0 = backend.stop_gradient((v, p0))
-        p = problem.initial_point(v, p0)
-
-        def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
-            p, t = state
-            return p + (2 / (t + 2)) * (problem.fixed_point(v, p) - p), t + 1
-
-        p, _ = backend.scan(step, (p, 0 * p[..., :1]), stop.max_steps)
-        error = backend.xp.max(backend.xp.abs(problem.fixed_point(v, p) - p), axis=-1)
-        return gfy.Solution(p, error, 0 * error + stop.max_steps, error <= stop.tol)
-
-
 def make_solver(name: str, model: Model, loss: str) -> Any:
     """The inner solver: "auto" is the exact one where there is one, and the fixed-point iteration for a SPEN."""
     import solvers
+    from solvers.methods.fixed_point import FixedPoint
+    from solvers.methods.nearly_linear import NearlyLinear
 
     if name != "auto":
         from bench.plan.registry import make_solver as by_name

@@ -1,0 +1,59 @@
+"""Pairwise energies without a regularizer, by their neighbour with a small one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gfy import energies, regularizers
+from gfy.backend import backend_of
+from gfy.numerics.arithmetic import dot
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.dual.newton import DualNewton
+from solvers.loop import check
+
+
+@dataclass(frozen=True)
+class NearlyLinear:
+    """Solves a problem without regularizer by its neighbour with gamma s <p, p - 1> added, s = max |u|; p [..., k].
+
+    Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
+    equation of `DualNewton` again, and the value found is at most gamma s * sum p (1 - p) below the maximum: of that
+    sum generically one coordinate is not an integer, so gamma s / 4. The size s makes gamma a relative one: the
+    perceptron's loss falls with the size of u, so a network in training shrinks it, and any fixed gamma would become
+    the regularizer that this loss is there to do without. The error that is reported is the Frank-Wolfe gap of the
+    problem itself, relative to its value.
+    """
+
+    gamma: float = 1e-3
+
+    @property
+    def name(self) -> str:
+        return "NearlyLinear"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not isinstance(problem.regularizer, regularizers.Zero):
+            return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
+        if not isinstance(problem.energy, energies.Pairwise):
+            return f"{problem.energy.name} is not scaled by the size of u: NearlyLinear serves Pairwise"
+        return DualNewton().unsupported(self._neighbour(problem))
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem)
+        backend = backend_of(v)
+        xp = backend.xp
+        v, p0 = backend.stop_gradient((v, p0))
+        size = xp.max(xp.abs(v.u), axis=-1)[..., None] + 1e-30
+        # <u, p> / s - <a / sqrt(s), p>^2 / 2 has the same argmax as the energy itself
+        scaled = energies.Pairwise.Input(v.u / size, v.A / xp.sqrt(size)[..., None])
+        found = DualNewton().solve(self._neighbour(problem), scaled, p0, stop)
+        slope = problem.grad(v, found.p)
+        value = xp.abs(problem.value(v, found.p))
+        gap = dot(slope, problem.domain.linear_oracle(slope) - found.p)
+        error = gap / xp.where(value > 1, value, xp.ones_like(value))
+        return Solution(found.p, error, found.steps, (error <= stop.tol) & found.converged)
+
+    def _neighbour(self, problem: InnerProblem) -> InnerProblem:
+        return replace(problem, regularizer=regularizers.BinaryGini(self.gamma))
