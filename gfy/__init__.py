@@ -36,6 +36,7 @@ from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, Per
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop
 from gfy.regularizers import BinaryGini, BinaryShannon, Gini, Regularizer, Shannon, SquaredNorm, Tsallis, Zero
+from gfy.rooms import warn_of_shadows
 from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
 from gfy.structured.chain import Chain, ChainEntropy
 from gfy.theory.biconjugate import Biconjugate, biconjugate, solve_biconjugate
@@ -62,3 +63,5 @@ __all__ = [
     "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",
     "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip
+
+warn_of_shadows()

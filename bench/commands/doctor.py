@@ -21,7 +21,6 @@ OPTIONAL = {
     "distributed": ("--scheduler", "cluster"),
     "matplotlib": ("the report", "report"),
     "jinja2": ("the report", "report"),
-    "itables": ("the report's table", "report"),
     "pyarrow": ("Parquet exports", "bench"),
     "pytest": ("the tests", "test"),
     "gymnasium": ("imitation learning", "imitation"),
@@ -51,6 +50,7 @@ def doctor() -> None:
     from rich.table import Table
 
     from bench.measure import environment
+    from gfy.rooms import ROOMS, place_of, shadowed
 
     console = Console()
     table = Table("what", "value", title="This machine")
@@ -73,6 +73,14 @@ def doctor() -> None:
     for pool in threads():
         table.add_row("BLAS / OpenMP", pool)
     console.print(table)
+    table = Table("package", "taken from", title="The packages of this suite")
+    hidden = []
+    for name in ROOMS:
+        table.add_row(name, str(place_of(name) or "not found"))
+        hidden += [said for said in [shadowed(name)] if said is not None]
+    console.print(table)
+    for said in hidden:
+        console.print(said, markup=False, soft_wrap=True)
     table = Table("library", "version", "for", title="Libraries")
     for name, (purpose, _) in OPTIONAL.items():
         found = environment.version(DISTRIBUTIONS.get(name, name))

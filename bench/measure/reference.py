@@ -234,7 +234,7 @@ class Laboratory:
 
     def solve(self, v: Any, start: np.ndarray | None, name: str) -> Solved:
         solver = solver_classes()[name]()
-        array = lambda x: None if x is None else self._ops.asarray(x, dtype="float64")  # noqa: E731
+        array = lambda x: None if x is None else self._ops.asarray(np.array(x))  # noqa: E731
         inputs = tree_map(array, v)
         work = self._ops.jit(lambda v, p0: solver.solve(self.problem, v, p0, gfy.Stop(1e-14, 5000)).p)
         p = np.array(self._ops.to_numpy(work(inputs, array(start))), dtype=np.float64)

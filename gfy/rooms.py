@@ -1,0 +1,49 @@
+"""Which files the four packages of this suite are taken from: a folder of the same name elsewhere may come first.
+
+`solvers`, `bench` and `reports` are plain names that another project may use too. All four packages lie in one folder,
+beside each other, so that a foreign one can be told by where it lies.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parent.parent
+ROOMS = ("gfy", "solvers", "bench", "reports")
+
+
+def place_of(name: str) -> Path | None:
+    """The folder of a package that would be or was imported; None where there is none."""
+    loaded = sys.modules.get(name)
+    paths = list(getattr(loaded, "__path__", []))
+    if loaded is None:
+        spec = find_spec(name)
+        paths = list(spec.submodule_search_locations or []) if spec is not None else []
+    return Path(paths[0]).resolve() if paths else None
+
+
+def shadowed(name: str) -> str | None:
+    """A sentence where a package of this suite is hidden by another one of the same name; None where it is not.
+
+    Example:
+        >>> shadowed("gfy") is None
+        True
+    """
+    place = place_of(name)
+    if place is None or place.parent == HOME or not (HOME / name).is_dir():
+        return None
+    return (
+        f"The package {name!r} is taken from {place} and not from {HOME / name}, which belongs to gfy-suite: start "
+        "Python in another folder, or rename the other package."
+    )
+
+
+def warn_of_shadows() -> None:
+    """Warn of every package of this suite that is hidden by another one of the same name."""
+    for name in ROOMS:
+        said = shadowed(name)
+        if said is not None:
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
