@@ -42,8 +42,6 @@ BELOW = {
 # The command line is the one place that hands rows over to the page builder.
 MAY_OPEN_REPORTS = ("bench.cli", "bench.commands")
 # The default solver is an entry point; a checkout that was never installed has none and is asked by name.
-# To be mended: the job of a worker stands in a room below the worker's.
-NOT_YET = {("bench.measure.group", "bench.run.worker")}
 BY_NAME = {("gfy.protocols", "solvers")}
 # The report builds on a machine that has no framework and no solver.
 NOT_IN_REPORTS = ("jax", "jaxlib", "jaxopt", "torch", "optax", "flax", "equinox", "cvxpy", "array_api_compat")
@@ -86,8 +84,7 @@ def wrong_arrows(source: str, module: str, is_package: bool = False) -> list[str
             found.append(f"{module}:{line} imports {name}; {room} may import {', '.join(allowed)} only")
         inside = ".".join(module.split(".")[:2])
         own = (inside, *BELOW.get(inside, (room,)))
-        known = any(module == a and within(name, (b,)) for a, b in NOT_YET)
-        if name.startswith(f"{room}.") and not within(name, own) and not known:
+        if name.startswith(f"{room}.") and not within(name, own):
             found.append(f"{module}:{line} imports {name}; {inside} may import {', '.join(own)} only")
         if room == "reports" and within(name, NOT_IN_REPORTS):
             found.append(f"{module}:{line} imports {name}; reports must build without it")

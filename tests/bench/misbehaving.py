@@ -9,11 +9,11 @@ import time
 from typing import Any
 
 from bench.plan.matrix import Group
-from bench.run.worker import Channel, limit_memory
+from bench.run.worker import Channel
 
 
 def job(group: Group, channel: Channel) -> None:
-    limit_memory(group.settings.memory)
+    channel.limit_memory(group.settings.memory)
     if group.label == "unbuildable":
         os._exit(5)
     for cell in group.cells:
@@ -21,6 +21,16 @@ def job(group: Group, channel: Channel) -> None:
             return
         channel.hand(cell.name)
         columns = act(cell.solver)
+        channel.hand(None)
+        if columns is not None:
+            channel.row(cell.name, columns)
+
+
+def by_column(group: Group, channel: Channel) -> None:
+    """The same, where several cells share one text of a solver: the column says what each does."""
+    for cell in group.cells:
+        channel.hand(cell.name)
+        columns = act(str(cell.columns["solver"]))
         channel.hand(None)
         if columns is not None:
             channel.row(cell.name, columns)

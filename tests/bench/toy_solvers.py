@@ -47,9 +47,10 @@ class Ascent:
 
 @dataclass(frozen=True)
 class Fixed(Ascent):
-    """The Ascent with a tolerance that must be known while the program is staged."""
+    """The Ascent with a tolerance that must be known while the program is staged, which it says."""
 
     name: str = "Fixed"
+    fixed_tolerance = True
 
     def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
         return super().solve(problem, v, p0, gfy.Stop(float(stop.tol), stop.max_steps))

@@ -7,7 +7,8 @@ import pytest
 
 import gfy
 import solvers
-from bench.problems.workloads import make
+from bench.gates.problems import make
+from bench.measure.programs import set_up
 from gfy.numerics import chunking
 from solvers import chunks
 
@@ -22,7 +23,7 @@ def test_chunks_and_the_whole_batch_agree(
     solver: gfy.InnerSolver, warm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = make("dense-gini", 20, 7)
-    v, stop = work.place("jax"), gfy.Stop(tol=1e-12)
+    v, stop = set_up(work.instance, "jax").inputs[-1], gfy.Stop(tol=1e-12)
     p0 = 0 * v.u + 0.25 if warm else None
     whole = solver.solve(work.problem, v, p0, stop)
     monkeypatch.setattr(chunking, "HEAVY", 1)
@@ -37,4 +38,4 @@ def test_chunks_and_the_whole_batch_agree(
 
 def test_light_examples_stay_together() -> None:
     work = make("pairwise-gini", 174, 256, 1)
-    assert chunks._chunk(work.problem, work.place("jax"), None, work.problem.energy.ranks) is None
+    assert chunks._chunk(work.problem, set_up(work.instance, "jax").inputs[-1], None, work.problem.energy.ranks) is None

@@ -7,6 +7,7 @@ choice holds for all datasets.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -84,8 +85,8 @@ def settle(
     data_dir: Path | None,
     say: Callable[[str], None],
     trials: Sequence[Trial] = TRIALS,
-) -> None:
-    """Measure the trials that are not stored yet; every one becomes a row."""
+) -> list[dict[str, Any]]:
+    """Measure the trials that are not stored yet; one line per trial and dataset."""
     asked = {key_of(t.columns(name, effort)): (t, name) for name in datasets for t in trials}
     rows = {key: store.get(key) for key in asked}
     groups = [
@@ -101,6 +102,8 @@ def settle(
         say(f"{name}: {trial.energy}, {trial.choice}: {what}")
 
     common.fill(store, groups, done, say=say)
+    found = [store.get(key) for key in asked]
+    return [json.loads(row["extra"]) for row in found if row is not None and row["status"] == "ok"]
 
 
 def _row(

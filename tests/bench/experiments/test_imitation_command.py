@@ -63,6 +63,7 @@ def options(data: Path, out: Path, **changes: object) -> Options:
     return Options.of(**(given | changes))
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_whole_experiment_in_small_and_resumed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,7 +84,7 @@ def test_the_whole_experiment_in_small_and_resumed(
     def trained(*_: object, **__: object) -> None:
         raise AssertionError("nothing is left to train")
 
-    monkeypatch.setattr("bench.experiments.imitation.experiment.train", trained)
+    monkeypatch.setattr("bench.experiments.imitation.program.train", trained)
     monkeypatch.setattr("reports.figures.imitation.draw", lambda frame: None)  # drawn once above
     reproduce(tuned)  # everything is there
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "imitation.csv"), written)
@@ -112,10 +113,12 @@ def test_the_search_takes_the_best_mean_of_its_own_seeds(data: Path, tmp_path: P
     asked = []
 
     class Told(Experiment):
-        def run(self, cells: Any, seeds: Any, episodes: int) -> list[float]:
-            asked.append((len(cells), tuple(seeds), episodes, frozenset(cell.trajectories for cell in cells)))
+        def run(self, programs: Any, seeds: Any, episodes: int) -> list[list[float]]:
+            for cells in programs:
+                asked.append((len(cells), tuple(seeds), episodes, frozenset(c.trajectories for c in cells)))
             return [
-                -abs(c.setting.rate - 5e-4) - abs(c.setting.gamma - 0.1) + c.setting.hidden for c in cells
+                [-abs(c.setting.rate - 5e-4) - abs(c.setting.gamma - 0.1) + c.setting.hidden for c in cells]
+                for cells in programs
             ]
 
     with Store(tmp_path / "rows.sqlite") as store:
@@ -125,12 +128,13 @@ def test_the_search_takes_the_best_mean_of_its_own_seeds(data: Path, tmp_path: P
     assert set(asked) == {(9, (1000, 1001, 1002), 10, frozenset({4}))}
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_interrupt_keeps_what_is_finished(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from bench.experiments.imitation import experiment
+    from bench.experiments.imitation import program
 
-    real, calls = experiment.evaluate, []
+    real, calls = program.evaluate, []
 
     def stops(*given: object, **more: object) -> object:
         calls.append(1)
@@ -143,8 +147,8 @@ def test_an_interrupt_keeps_what_is_finished(
         theta = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
         return Trained(theta, Scaling.fit(data), np.zeros(len(runs)))
 
-    monkeypatch.setattr(experiment, "train", untrained)
-    monkeypatch.setattr(experiment, "evaluate", stops)
+    monkeypatch.setattr(program, "train", untrained)
+    monkeypatch.setattr(program, "evaluate", stops)
     with pytest.raises(SystemExit) as ended:
         reproduce(options(data, tmp_path, episodes=1))
     assert ended.value.code == 130

@@ -76,7 +76,7 @@ def test_the_gradient_is_that_of_the_loss(kind: str, expert: Demonstrations) -> 
 
 
 def test_policies_are_certified(expert: Demonstrations) -> None:
-    from bench.experiments.imitation.experiment import certificates
+    from bench.experiments.imitation.program import certificates
 
     one = model("pairwise", gamma=0.5)
     theta = {n: np.stack([v, 4 * v]) for n, v in one.initial(2).items()}  # the second is badly scaled

@@ -84,7 +84,16 @@ def test_quick_reproduction_is_resumable(tmp_path: Path) -> None:
 def test_stored_rows_become_the_files(tmp_path: Path) -> None:
     with Store(tmp_path / "multilabel.sqlite") as store:
         store.put(stored_row(Cell("yeast", "pairwise"), 80.4))
-    arguments = ["multilabel", "--stored-only", "--dataset", "yeast", "--table", "gradients", "--out", str(tmp_path)]
+    arguments = [
+        "multilabel",
+        "--stored-only",
+        "--dataset",
+        "yeast",
+        "--table",
+        "gradients",
+        "--out",
+        str(tmp_path),
+    ]
     done = CliRunner().invoke(reproduce, arguments)
     assert done.exit_code == 0, done.output
     for name in ("multilabel.csv", "multilabel.md", "multilabel.html", "multilabel.tex"):
@@ -130,15 +139,12 @@ def stored_row(cell: Cell, score: float) -> dict[str, Any]:
     }
 
 
-def test_cells_go_to_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_cells_go_to_a_dask_cluster(tmp_path: Path) -> None:
     distributed = pytest.importorskip(
         "distributed", reason="Dask is not installed: pip install 'gfy-suite[cluster]'"
     )
-    cells = plan(("yeast",), ("gradients",))
-    monkeypatch.setattr(
-        "bench.experiments.multilabel.run.measure",
-        lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 79.5),
-    )
+    cells = plan(("synthetic",), ("gradients",), replace(QUICK, epochs=1))
     cluster = distributed.LocalCluster(
         n_workers=1,
         threads_per_worker=1,
@@ -148,21 +154,32 @@ def test_cells_go_to_a_dask_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         host="127.0.0.1",
     )
     with cluster, Store(tmp_path / "rows.sqlite") as store:
-        assert fill(cells, store, scheduler=cluster.scheduler_address) == 2
+        assert fill(cells, store, scheduler=cluster.scheduler_address).rows == 2
         assert missing(cells, store) == []
-    with (
-        Store(tmp_path / "other.sqlite") as store,
-        pytest.raises(ValueError, match="No Dask scheduler answers"),
-    ):
+
+
+def test_a_scheduler_that_is_not_there_gets_a_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'gfy-suite[cluster]'")
+    cells = plan(("synthetic",), ("gradients",))
+    with Store(tmp_path / "rows.sqlite") as store, pytest.raises(ValueError, match="no Dask scheduler"):
         fill(cells, store, scheduler="tcp://127.0.0.1:9")
 
 
+@pytest.mark.usefixtures("in_process")
 def test_what_is_stored_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = plan(("yeast", "scene"), ("gradients",))
+    cells = plan(("synthetic",), ("gradients", "losses"))
+    monkeypatch.setattr("bench.experiments.multilabel.run.measure", lambda cell, *_: stored_row(cell, 80.4))
     with Store(tmp_path / "rows.sqlite") as store:
-        monkeypatch.setattr(
-            "bench.experiments.multilabel.run.measure",
-            lambda values, *_: stored_row(Cell(**{**values, "effort": cells[0].effort}), 80.4),
-        )
-        assert fill(cells[:3], store) == 3
+        assert fill(cells[:3], store).rows == 3
         assert missing(cells, store) == cells[3:]
+        assert fill(cells[:3], store).rows == 0
+
+
+def test_a_cell_that_breaks_is_a_row_and_the_next_is_trained(tmp_path: Path) -> None:
+    good = Cell("synthetic", "unary-linear", effort=replace(QUICK, epochs=1))
+    bad = Cell("synthetic", "unary-linear", solver="ProjectedNewton(speed=3)", effort=good.effort)
+    with Store(tmp_path / "rows.sqlite") as store:
+        tally = fill([bad, good], store)
+        rows = store.frame().set_index("status")
+    assert tally.by_status == {"crashed": 1, "ok": 1}
+    assert "speed" in rows.reason["crashed"]

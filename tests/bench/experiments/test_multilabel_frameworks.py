@@ -14,7 +14,7 @@ from bench.datasets.load import river_yeast_path
 for package in ("jax", "torch", "optax", "sklearn"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def example(name: str) -> ModuleType:

@@ -15,12 +15,12 @@ for package in ("optax", "sklearn"):
 from bench.datasets.splits import Dataset, Scaler, development_split, normalised  # noqa: E402
 from bench.datasets.synthetic import correlated  # noqa: E402
 from bench.experiments.common.models import ENERGIES, Model  # noqa: E402
-from bench.experiments.common.objectives import NearlyLinear  # noqa: E402
 from bench.experiments.common.training import Recipe, Settings, Trainer, batches, grid, one_setting  # noqa: E402
 from bench.experiments.multilabel.cells import STEADY, Cell, Effort  # noqa: E402
 from bench.experiments.multilabel.protocol import run_cell  # noqa: E402
 from bench.experiments.train.saved import Saved, predict, read, save  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
+from solvers.methods.nearly_linear import NearlyLinear  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from typer.testing import CliRunner
 
 import gfy
 from bench.experiments.theory import calibration, convex_concave, structured
-from bench.experiments.theory.rows import measured, theory_row
+from bench.experiments.theory.rows import study, theory_row
 from bench.store.records import Store
+from gfy.errors import GfyValueError
 
 pytest.importorskip("jax", reason="jax is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
@@ -40,6 +42,7 @@ def toy() -> convex_concave.Data:
     return convex_concave.Data(x[:30], y[:30], x[30:], y[30:])
 
 
+@pytest.mark.usefixtures("in_process")
 def test_both_trainings_lower_the_same_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convex_concave, "yeast", lambda *_: toy())
     monkeypatch.setattr(convex_concave, "NETWORKS", ("maxout",))
@@ -81,6 +84,7 @@ def test_the_markov_data_move_to_the_next_state() -> None:
     assert 0.88 < follows < 0.97
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_row_names_its_problem(tmp_path: Path) -> None:
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     row = theory_row("calibration", "x", problem, {"a": 1}, k=3, score_name="ratio")
@@ -90,12 +94,13 @@ def test_a_row_names_its_problem(tmp_path: Path) -> None:
         return {"score": float(len(calls)), "extra": {}}
 
     with Store(tmp_path / "s.sqlite") as store:
-        first = measured(store, row, once, lambda _: None)
-        second = measured(store, row, once, lambda _: None)
+        (first,) = study(store, [(row, once)], lambda _: None)
+        (second,) = study(store, [(row, once)], lambda _: None)
     assert first["score"] == second["score"] == 1.0
     assert (first["energy"], first["regularizer"], first["domain"]) == ("Pairwise", "BinaryGini", "Box")
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_command_reports_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.commands.theory import app
 
@@ -108,6 +113,17 @@ def test_the_command_reports_and_refuses(tmp_path: Path, monkeypatch: pytest.Mon
     broken = CliRunner().invoke(app, ["calibration", "--draws", "51", "--out", str(tmp_path)])
     assert broken.exit_code == 1
     assert "0 violations" not in broken.output
+
+
+def test_a_case_in_a_worker_is_stored_and_a_broken_one_is_a_sentence(tmp_path: Path) -> None:
+    case = CASES[0]
+    row = theory_row("calibration", "x", case.problem, {"a": 1}, k=case.k, score_name="ratio")
+    other = theory_row("calibration", "y", case.problem, {"a": 1}, k=case.k, score_name="ratio")
+    with Store(tmp_path / "s.sqlite") as store:
+        (found,) = study(store, [(row, partial(calibration.examine, case, 0, 20, "torch"))], lambda _: None)
+        assert found["steady_s"] > 0
+        with pytest.raises(GfyValueError, match="1 of 1 cases could not be measured"):
+            study(store, [(other, partial(calibration.examine, None, 0, 20, "torch"))], lambda _: None)
 
 
 CASES = calibration.cases()

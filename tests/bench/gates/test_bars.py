@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from bench.gates.bars import __main__ as command
+from bench.gates.bars.ladder import Contender, median_ratio, take_turns, to_accuracy
 from bench.gates.bars.line import Bar, Line, Scale
-from bench.gates.bars.trained import correlated_labels
-from bench.measure import contest
-from bench.measure.contest import Contender, certified_gap, interleave, median_ratio, to_accuracy
-from bench.problems.workloads import BUILDERS, make
+from bench.gates.problems import make, trained
+from bench.measure import clock
+from bench.measure.certification import worst_gap
+from bench.problems.trained import correlated_labels
 from bench.store.records import load
 
 
@@ -23,7 +24,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.log = 0.0, list[str]()
-        monkeypatch.setattr(contest.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(clock.time, "perf_counter", lambda: self.now)
 
     def contender(self, name: str, *seconds: float, **more: Any) -> Contender:
         turns = iter(range(10**6))
@@ -35,22 +36,23 @@ class Clock:
         return Contender(name, call, **more)
 
 
-def test_everyone_takes_turns_in_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    a, b = clock.contender("a", 1.0, 1.5, 2.0), clock.contender("b", 4.0, scale=2.0)
-    interleave([a, b], rounds=3, slice_s=0.5, patience_s=100.0)
-    assert clock.log == ["a", "b", "a", "b", "b", "a", "a", "b"], "a warm-up, then rounds that alternate"
+def test_everyone_takes_turns_by_the_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = Clock(monkeypatch)
+    a, b = time.contender("a", 1.0, 1.5, 2.0), time.contender("b", 4.0, scale=2.0)
+    take_turns([a, b], rounds=3, slice_s=0.5, patience_s=100.0)
+    assert time.log[:2] == ["a", "b"], "a warm-up"
+    assert [sorted(time.log[i : i + 2]) for i in (2, 4, 6)] == [["a", "b"]] * 3, "then rounds in any order"
     assert a.samples == [1.5, 2.0, 1.0]
     assert (a.seconds, b.seconds, b.spread) == (1.0, 8.0, 0.0)
     assert median_ratio(b, a) == pytest.approx(8.0 / 1.5)
 
 
 def test_the_quick_repeat_and_the_slow_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    quick, slow = clock.contender("quick", 0.1), clock.contender("slow", 10.0)
-    interleave([quick, slow], rounds=6, slice_s=0.35, patience_s=25.0)
+    time = Clock(monkeypatch)
+    quick, slow = time.contender("quick", 0.1), time.contender("slow", 10.0)
+    take_turns([quick, slow], rounds=6, slice_s=0.35, patience_s=25.0)
     assert len(quick.samples) == 18
-    assert len(slow.samples) == 2
+    assert len(slow.samples) == 3
 
 
 def test_the_loosest_tolerance_that_certifies_is_timed() -> None:
@@ -136,8 +138,12 @@ def test_every_bar_of_the_two_issues_is_in_the_catalogue() -> None:
         assert name in names
 
 
-@pytest.mark.parametrize("family", list(BUILDERS))
-def test_workloads_are_seeded_and_cut(family: str) -> None:
+FAMILIES = ("pairwise-gini", "pairwise-shannon", "dense-gini", "dense-shannon", "simplex-gini", "simplex-shannon",
+            "concave-spen")  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_problems_of_the_gates_are_seeded_and_cut(family: str) -> None:
     one, two, other = make(family, 7, 5, 2), make(family, 7, 5, 2), make(family, 7, 5, 2, seed=1)
     for a, b, c in zip(one.inputs, two.inputs, other.inputs, strict=True):
         assert np.array_equal(a, b)
@@ -146,16 +152,60 @@ def test_workloads_are_seeded_and_cut(family: str) -> None:
     assert part.batch == 3
     assert part.inputs.u.shape == (3, 7)
     assert np.array_equal(part.inputs.u, one.inputs.u[:3])
-    y = one.targets()
+    y = one.instance.targets
     assert y.shape == (5, 7)
     assert float(np.max(one.problem.domain.violation(y))) == 0.0
 
 
+def test_the_published_bars_keep_their_data() -> None:
+    """The draws that the stored rows of the bars were measured on, written out again."""
+    rng = np.random.default_rng([0, 7, 5, 2])
+    u, A = 2.0 * rng.standard_normal((5, 7)), rng.standard_normal((5, 7, 2)) / np.sqrt(2)
+    v = make("pairwise-gini", 7, 5, 2).inputs
+    np.testing.assert_allclose(v.u, u, rtol=1e-14)
+    np.testing.assert_array_equal(v.A, A)
+    rng = np.random.default_rng([0, 7, 5, 0])
+    root = rng.standard_normal((5, 7, 7))
+    v = make("dense-gini", 7, 5).inputs
+    np.testing.assert_array_equal(v.U, -(root @ np.swapaxes(root, -1, -2)) / 7)
+    np.testing.assert_array_equal(v.u, 2.0 * rng.standard_normal((5, 7)))
+    rng = np.random.default_rng([0, 40, 5, 0])
+    v = make("concave-spen", 40, 5).inputs
+    np.testing.assert_array_equal(v.u, 2.0 * rng.standard_normal((5, 40)))
+    np.testing.assert_array_equal(v.W1, rng.standard_normal((20, 40)) / np.sqrt(40))
+
+
+def test_the_trained_problem_is_seeded() -> None:
+    pytest.importorskip("torch")
+    one, two = trained(6, 4), trained(6, 4)
+    assert np.array_equal(one.inputs.A, two.inputs.A)
+    assert one.name == "trained-pairwise-k6-b4-r1"
+
+
 def test_the_gap_is_infinite_where_p_is_useless() -> None:
     work = make("pairwise-gini", 4, 3)
-    assert 0.0 < certified_gap(work, np.full((3, 4), 0.5)) < np.inf
-    assert certified_gap(work, np.full((3, 4), 1.5)) == np.inf
-    assert certified_gap(work, np.full((3, 4), np.nan)) == np.inf
+    assert 0.0 < worst_gap(work.problem, work.inputs, np.full((3, 4), 0.5)) < np.inf
+    assert worst_gap(work.problem, work.inputs, np.full((3, 4), 1.5)) == np.inf
+    assert worst_gap(work.problem, work.inputs, np.full((3, 4), np.nan)) == np.inf
+
+
+def test_what_another_package_registers_appears_in_every_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.gates import problems as gate_problems
+    from bench.gates.asv_suites import bench_solve
+    from bench.gates.bars import speed
+    from bench.gates.regressions.cells import every
+    from bench.plan import registry
+
+    known = registry.families()
+    monkeypatch.setitem(known, "their-problem", known["linear-gini-simplex"])
+    monkeypatch.setattr(gate_problems, "plugin_families", lambda: ["their-problem"])
+    monkeypatch.setattr(gate_problems, "plugin_solvers", lambda: [])
+    pairs = gate_problems.registered()
+    assert ("their-problem", "ClosedForm") in pairs
+    assert ("their-problem", "JaxoptBoxCDQP") not in pairs, "what does not serve it is left out"
+    assert "registered-their-problem-ClosedForm" in [bar.name for bar in speed.registered_bars()]
+    assert "Registered_their_problem_ClosedForm" in bench_solve.registered_suites()
+    assert any(cell.family == "their-problem" for cell in every())
 
 
 def test_labels_of_the_training_rows_exclude_each_other(rng: np.random.Generator) -> None:

@@ -14,7 +14,7 @@ from bench.gates.regressions.gate import Effort, compare_commits
 from bench.gates.regressions.show import table
 from gfy.errors import GfyValueError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CELL = Cell("pairwise-gini", 12, 5, 1, "ProjectedGradient", "torch", tol=1e-6, max_steps=40)
 SLOWED = """
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.measure.clock import Program, break_even, rotate, stage_jax
-from bench.measure.environment import LoadMeter, cores, fingerprint, machine, row_facts
+from bench.measure.clock import LoadMeter, Program, Stopwatch, break_even, rotate
+from bench.measure.environment import cores, fingerprint, machine, row_facts
+from bench.measure.programs import calls_host, compile_jax, trace_jax
 
 
 class Told:
@@ -89,13 +90,40 @@ def test_staging_is_timed_apart() -> None:
         time.sleep(0.2)
         return x + 1
 
-    compiled, facts = stage_jax(slow_to_trace, (jax.numpy.zeros(3),))
+    compiled, facts = compile_jax(*trace_jax(slow_to_trace, (jax.numpy.zeros(3),)))
     assert facts["trace_s"] > 0.2
     assert facts["compile_s"] > 0
     assert facts["temp_bytes"] >= 0
     begin = time.perf_counter()
     assert compiled(jax.numpy.zeros(3)).tolist() == [1, 1, 1]
     assert time.perf_counter() - begin < 0.2
+
+
+def test_a_program_that_calls_the_host_is_told_apart() -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.zeros(3)
+
+    def on_host(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda _, y: jax.pure_callback(lambda z: z, x, y), x)
+
+    assert calls_host(trace_jax(on_host, (x,))[0])
+    assert not calls_host(trace_jax(lambda x: x + 1, (x,))[0])
+
+
+def test_a_quick_program_fills_its_turn() -> None:
+    log: list[str] = []
+    quick, slow = Told("q", log, 0.002), Told("s", log, 0.05)
+    rotate([quick.program, slow.program], repeat=2, budget=10.0, slice_s=0.03)
+    assert len(slow.program.samples) == 2
+    assert 4 <= len(quick.program.samples) <= 60
+
+
+def test_a_stopwatch_counts_waiting_as_wall_time_only() -> None:
+    watch = Stopwatch()
+    time.sleep(0.1)
+    assert watch.wall_s >= 0.1
+    assert watch.processor_s < 0.1
+    assert set(watch.columns()) == {"load", "loaded"}
 
 
 def _burn(seconds: float) -> None:

@@ -11,12 +11,11 @@ import pytest
 
 from bench.measure import environment
 from bench.plan.matrix import plan
-from bench.plan.remaining import remaining
 from bench.plan.suite import Suite, from_dict
-from bench.run.executor import Run
+from bench.run.executor import Local
 from bench.store.records import Store
 
-TOYS = str(Path(__file__).parent / "toy_solvers.py")
+TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
 
 
 def toys(*names: str) -> list[str]:
@@ -35,7 +34,8 @@ def suite(**changes: object) -> Suite:
 def measured(asked: Suite, path: Path, memory: int | None = None) -> pd.DataFrame:
     facts = environment.row_facts()
     with Store(path) as store:
-        Run(store, facts)(remaining(plan(asked, memory), store, facts["machine"]), 0)
+        run = Local(store, facts)
+        run(run.remaining(plan(asked, memory).groups), 0)
         return store.frame()
 
 
@@ -50,6 +50,13 @@ def test_a_row_is_complete(tmp_path: Path, backend: str) -> None:
     assert (tight.gap_rel < 1e-8).all()
     assert (tight.residual < 1e-6).all()
     assert (tight.feasibility == 0).all()
+    assert (tight.grad_error <= 1e-6).all()
+    assert (tight.grad_uncertainty <= 1e-6).all()
+    assert (frame.grad_error <= frame.grad_bound.fillna(1e-6)).all()
+    assert tight.grad_reference.str.startswith("central differences").all()
+    assert pd.isna(tight.argmax_grad_error["envelope"])  # it has no derivative of the maximiser
+    assert (tight.argmax_grad_error[["implicit", "unrolled"]] <= 1e-4).all()
+    assert (tight.argmax_grad_s[["implicit", "unrolled"]] > 0).all()
     assert (frame.steady_s > 0).all()
     assert (frame.backward_s > 0).all()
     assert (frame.first_s > 0).all()
@@ -102,12 +109,12 @@ def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     asked = suite(tolerances=[1e-3])
     facts = environment.row_facts()
     with Store(tmp_path / "r.sqlite") as store:
-        todo = remaining(plan(asked), store, facts["machine"])
-        Run(store, facts)(todo, 1)
-        assert remaining(plan(asked), store, facts["machine"]) == []
-        assert remaining(plan(suite(tolerances=[1e-3], repeat=9)), store, facts["machine"]) != []
-        assert remaining(plan(suite(tolerances=[1e-4])), store, facts["machine"]) != []
-        assert remaining(plan(suite(tolerances=[1e-3], seed=1)), store, facts["machine"]) != []
+        run = Local(store, facts)
+        run(run.remaining(plan(asked).groups), 1)
+        assert run.remaining(plan(asked).groups) == []
+        assert run.remaining(plan(suite(tolerances=[1e-3], repeat=9)).groups) != []
+        assert run.remaining(plan(suite(tolerances=[1e-4])).groups) != []
+        assert run.remaining(plan(suite(tolerances=[1e-3], seed=1)).groups) != []
 
 
 def test_warm_starts_save_steps(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from bench.plan.names import resolve
 from bench.plan.suite import expand, from_dict, read, suites
 from gfy.errors import GfyValueError
 
-TOYS = str(Path(__file__).parent / "toy_solvers.py")
+TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
 ONE = {"solvers": [f"{TOYS}:Ascent"], "backends": ["torch"], "tolerances": [1e-3, 1e-6, 1e-9]}
 
 

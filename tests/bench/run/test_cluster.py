@@ -16,13 +16,13 @@ import pytest
 
 pytest.importorskip("distributed")
 
+from bench.measure.environment import row_facts
 from bench.plan.matrix import Cell, Group, Settings
-from bench.plan.matrix import Plan
 from bench.run import cluster
-from bench.run.cluster import ClusterRun, remaining_on_cluster
+from bench.run.cluster import Cluster as OnCluster
 from bench.store.records import RecordsError, Store, load
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def groups(number: int, name: str = "short") -> list[Group]:
 def test_rows_come_back_and_a_killed_worker_loses_none(tmp_path: Path, two_workers: Cluster) -> None:
     todo = groups(8)
     with Store(tmp_path / "r.sqlite") as store:
-        run = ClusterRun(store, two_workers.address, job="misbehaving:job")
+        run = OnCluster(store, row_facts(), two_workers.address, "misbehaving:job")
         wait_for_workers(two_workers, 2)
 
         def kill_one() -> None:
@@ -87,7 +87,7 @@ def test_rows_come_back_and_a_killed_worker_loses_none(tmp_path: Path, two_worke
         threading.Thread(target=kill_one, daemon=True).start()
         tally = run(todo, 0)
         assert tally.rows == 32
-        assert remaining_on_cluster(Plan(todo), store) == []
+        assert run.remaining(todo) == []
     frame = load(tmp_path / "r.sqlite")
     assert frame.solver.is_unique
     assert len(frame) == 32
@@ -100,7 +100,7 @@ def test_a_crash_on_a_node_is_one_row(tmp_path: Path, two_workers: Cluster) -> N
         "bad", (*groups(1, "segfault")[0].cells[:1], *groups(1)[0].cells), Settings(timeout=30, repeat=1)
     )
     with Store(tmp_path / "r.sqlite") as store:
-        ClusterRun(store, two_workers.address, job="misbehaving:job")([bad], 0)
+        OnCluster(store, row_facts(), two_workers.address, "misbehaving:job")([bad], 0)
         assert sorted(store.frame().status) == ["crashed", "ok", "ok", "ok", "ok"]
 
 
@@ -111,7 +111,7 @@ def test_a_scheduler_that_goes_away_is_a_sentence_and_the_run_goes_on_later(
     monkeypatch.setattr(cluster, "PATIENCE", 3.0)
     todo = groups(40)
     with Store(tmp_path / "r.sqlite") as store:
-        run = ClusterRun(store, two_workers.address, job="misbehaving:job")
+        run = OnCluster(store, row_facts(), two_workers.address, "misbehaving:job")
 
         def kill_the_scheduler() -> None:
             while len(store) < 4:
@@ -123,7 +123,7 @@ def test_a_scheduler_that_goes_away_is_a_sentence_and_the_run_goes_on_later(
             run(todo, 0)
         stored = len(store)
         assert stored >= 4
-        left = remaining_on_cluster(Plan(todo), store)
+        left = run.remaining(todo)
         assert sum(len(g.cells) for g in left) == 160 - stored
 
 
@@ -132,11 +132,11 @@ def test_no_scheduler_and_other_versions_are_sentences(
 ) -> None:
     with Store(tmp_path / "r.sqlite") as store:
         with pytest.raises(RecordsError, match="no Dask scheduler"):
-            ClusterRun(store, "tcp://127.0.0.1:9")(groups(1), 0)
+            OnCluster(store, row_facts(), "tcp://127.0.0.1:9")(groups(1), 0)
         monkeypatch.setattr(cluster, "fingerprint", lambda: {"numpy": "0.1"})
         wait_for_workers(two_workers, 1)
         with pytest.raises(RecordsError, match=r"instead of 0\.1"):
-            ClusterRun(store, two_workers.address, job="misbehaving:job")(groups(1), 0)
+            OnCluster(store, row_facts(), two_workers.address, "misbehaving:job")(groups(1), 0)
 
 
 def wait_for_workers(running: Cluster, number: int) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from bench.plan.matrix import Cell, Group, Settings
-from bench.run.executor import Run
+from bench.run.executor import Executor, Local
 from bench.run.isolation import Worker
 from bench.store.records import Store, load
 
@@ -26,13 +26,13 @@ def cells(*names: str) -> tuple[Cell, ...]:
 
 def run(path: Path, *groups: Group, jobs: int = 1, reruns: int = 0) -> pd.DataFrame:
     with Store(path) as store:
-        Run(store, FACTS, jobs=jobs, job="misbehaving:job")(groups, reruns)
+        Local(store, FACTS, "misbehaving:job", jobs)(groups, reruns)
     return load(path).set_index("solver")
 
 
 @pytest.fixture(autouse=True)
 def _jobs_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
 def test_each_misbehaviour_is_one_row_and_the_rest_is_measured(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_solver_at_its_limit_is_not_tried_at_tighter_tolerances(tmp_path: Path
     )
     began = time.monotonic()
     with Store(tmp_path / "r.sqlite") as store:
-        Run(store, FACTS, job="misbehaving:job")([Group("g", ladder, Settings(timeout=1))], 0)
+        Local(store, FACTS, "misbehaving:job")([Group("g", ladder, Settings(timeout=1))], 0)
         frame = store.frame()
     assert time.monotonic() - began < 60
     slow = frame[frame.solver == "forever"].set_index("tol")
@@ -89,6 +89,38 @@ def test_a_solver_at_its_limit_is_not_tried_at_tighter_tolerances(tmp_path: Path
     assert "its limit of 1 s" in slow.reason[1e-3]
     assert slow.reason[1e-9] == "not tried: at the tolerance 0.001 it already ran into its limit"
     assert (frame[frame.solver == "good"].status == "ok").all()
+
+
+def test_a_mode_at_its_limit_does_not_spare_the_other_modes(tmp_path: Path) -> None:
+    ways = [("forever", "envelope", 1e-6), ("forever", "envelope", 1e-9), ("good", "implicit", 1e-9)]
+    both = tuple(
+        Cell(
+            {"kind": "compare", "problem": "p", "solver": name, "gradient": mode, "tol": tol, "seed": 0},
+            "p",
+            "s",
+        )
+        for name, mode, tol in ways
+    )
+    with Store(tmp_path / "r.sqlite") as store:
+        Local(store, FACTS, "misbehaving:by_column")([Group("g", both, Settings(timeout=1))], 0)
+        frame = store.frame().set_index(["gradient", "tol"])
+    assert frame.status.to_dict() == {
+        ("envelope", 1e-6): "timeout", ("envelope", 1e-9): "timeout", ("implicit", 1e-9): "ok",
+    }  # fmt: skip
+    assert frame.reason[("envelope", 1e-9)].startswith("not tried")
+
+
+@pytest.mark.parametrize("loads", [(2.0, 1.0), (1.0, 2.0)])
+def test_the_quieter_of_two_timings_is_kept(tmp_path: Path, loads: tuple[float, float]) -> None:
+    (cell,) = cells("a")
+    group = Group("g", (cell,))
+    with Store(tmp_path / "r.sqlite") as store:
+        executor = Executor(store, FACTS)  # the rule of every executor
+        for attempt, load in enumerate(loads):
+            executor.keep(group, cell, {"status": "ok", "load": load, "loaded": 1}, attempt, FACTS)
+        frame = store.frame()
+    assert frame.load.tolist() == [1.0]
+    assert frame.attempt.tolist() == [2]
 
 
 def test_a_problem_that_cannot_be_built_fails_its_own_cells_only(tmp_path: Path) -> None:
@@ -109,7 +141,8 @@ def test_stop_finishes_the_cell_in_hand_and_begins_no_other(tmp_path: Path) -> N
     store = Store(tmp_path / "r.sqlite")
     seen: list[str] = []
     group = Group("g", cells(*(f"short {i}" for i in range(50))))
-    running = Run(store, FACTS, job="misbehaving:job", listener=lambda g, c, r: seen.append(c.solver))
+    running = Local(store, FACTS, "misbehaving:job")
+    running.tell(lambda g, c, r: seen.append(c.solver))
     threading.Thread(target=lambda: (wait_for(lambda: len(seen) >= 2), running.stop()), daemon=True).start()
     tally = running([group])
     assert tally.stopped
@@ -119,7 +152,7 @@ def test_stop_finishes_the_cell_in_hand_and_begins_no_other(tmp_path: Path) -> N
 
 def test_a_second_stop_ends_at_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "r.sqlite")
-    running = Run(store, FACTS, job="misbehaving:job")
+    running = Local(store, FACTS, "misbehaving:job")
     began = time.monotonic()
 
     def press_twice() -> None:
@@ -139,7 +172,8 @@ def test_a_second_stop_ends_at_once(tmp_path: Path) -> None:
 def test_rows_under_load_are_flagged_and_measured_again(tmp_path: Path) -> None:
     seen: list[str] = []
     with Store(tmp_path / "r.sqlite") as store:
-        running = Run(store, FACTS, job="misbehaving:job", listener=lambda g, c, r: seen.append(c.solver))
+        running = Local(store, FACTS, "misbehaving:job")
+        running.tell(lambda g, c, r: seen.append(c.solver))
         tally = running([Group("g", cells("quiet", "loaded"))], rerun_loaded=1)
         frame = store.frame().set_index("solver")
     assert seen == ["quiet", "loaded", "loaded"]
@@ -156,7 +190,7 @@ def test_the_summary_says_how_often_rows_were_timed_under_load(tmp_path: Path) -
     said = []
     for reruns in (0, 1, 2):
         with Store(tmp_path / f"{reruns}.sqlite") as store:
-            running = Run(store, FACTS, job="misbehaving:job")
+            running = Local(store, FACTS, "misbehaving:job")
             tally = running([Group("g", cells("quiet", "loaded"))], rerun_loaded=reruns)
         said.append(under_load(tally.loaded, tally.passes))
     assert said[0].startswith("1 row was timed while other programs were busy: flagged;")
@@ -166,7 +200,9 @@ def test_the_summary_says_how_often_rows_were_timed_under_load(tmp_path: Path) -
 
 
 def test_a_worker_dies_with_its_watcher() -> None:
-    code = "import time; from bench.run.isolation import Worker; print(Worker().pid, flush=True); time.sleep(60)"
+    code = (
+        "import time; from bench.run.isolation import Worker; print(Worker().pid, flush=True); time.sleep(60)"
+    )
     watcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert watcher.stdout is not None
     pid = int(watcher.stdout.readline())

@@ -15,27 +15,25 @@ import pytest
 from bench.store import load
 from bench.store.maintenance import verify
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 CELLS = 30
 # A run of fake cells (0.05 s each) in five groups, done like the real ones: worker processes, store, resume.
 RUN = """
 import signal, sys, time
 from bench.plan.matrix import Cell, Group, Settings
-from bench.plan.matrix import Plan
 from bench.store import RecordsError, Store
-from bench.run.executor import Run
-from bench.plan.remaining import remaining
+from bench.run.executor import Local
 facts = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
 def cell(n):
     columns = {"kind": "compare", "problem": "p", "solver": f"quick {n}", "versions": {"python": "3"}}
     return Cell(columns, "p", f"quick {n}")
 settings = Settings(timeout=20, repeat=1)
-plan = Plan([Group(f"g{i}", tuple(cell(6 * i + j) for j in range(6)), settings) for i in range(5)])
+groups = [Group(f"g{i}", tuple(cell(6 * i + j) for j in range(6)), settings) for i in range(5)]
 try:
     with Store(sys.argv[1]) as store:
-        run = Run(store, facts, job="misbehaving:job")
+        run = Local(store, facts, "misbehaving:job")
         signal.signal(signal.SIGINT, lambda *_: run.stop())
-        tally = run(remaining(plan, store, "m"), 0)
+        tally = run(run.remaining(groups), 0)
 except RecordsError as error:
     print(error)
     sys.exit(3)
@@ -129,7 +127,7 @@ def test_a_full_disk_stops_with_a_sentence_and_the_run_goes_on_later(tmp_path: P
 def test_a_clock_that_goes_backwards_harms_nothing(tmp_path: Path) -> None:
     store = tmp_path / "r.sqlite"
     backwards = RUN.replace(
-        "from bench.plan.cells",
+        "from bench.plan.matrix",
         "import itertools, datetime as _d\n"
         "_falling = itertools.count(2_000_000_000, -3600)\n"
         "time.time = lambda: float(next(_falling))\n"
@@ -138,7 +136,7 @@ def test_a_clock_that_goes_backwards_harms_nothing(tmp_path: Path) -> None:
         "    @classmethod\n"
         "    def now(cls, tz=None): return _d.datetime.fromtimestamp(time.time(), tz)\n"
         "_r.datetime = _Back\n"
-        "from bench.plan.cells",
+        "from bench.plan.matrix",
         1,
     )
     run = start(store, code=backwards)
