@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.plan.matrix import Cell, Group
 from bench.run.isolation import GroupRunner, Notice
-from bench.store import Store
+from bench.store import Store, key_of
 
 JOB = "bench.measure.group:measure_group"
 Listener = Callable[[Group, Cell, dict[str, Any]], None]
@@ -133,7 +133,7 @@ class Executor:
         """Store the row of a cell; of two timings the one taken under less load, told to be the last attempt."""
         row = cell.row(measured, facts, group.settings, attempt)
         with self._lock:
-            old = self._store.get(cell.key(str(facts["machine"]))) if attempt else None
+            old = self._store.get(key_of(row)) if attempt else None
             if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
                 self._store.put(row)
             else:

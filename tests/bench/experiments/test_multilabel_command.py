@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ for package in ("jax", "optax", "sklearn"):
 from bench.commands.predict import predict  # noqa: E402
 from bench.commands.reproduce import app as reproduce  # noqa: E402
 from bench.commands.train import train  # noqa: E402
-from bench.experiments.multilabel.cells import Cell, Effort, paper_accuracy, plan  # noqa: E402
+from bench.experiments.multilabel.cells import QUICK, Cell, Effort, paper_accuracy, plan  # noqa: E402
 from bench.experiments.multilabel.run import fill, missing  # noqa: E402
 from bench.store import Store  # noqa: E402
 from bench.store.maintenance import verify  # noqa: E402

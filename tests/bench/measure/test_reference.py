@@ -1,4 +1,4 @@
-"""The reference of gradients: right on closed forms, blind to none of the errors it is there to see, honest otherwise."""
+"""The reference of gradients: right on a closed form, not blind to errors, and honest where there is none."""
 
 from __future__ import annotations
 
