@@ -91,7 +91,7 @@ def test_a_reason_excuses_a_short_line_but_not_a_missing_one() -> None:
 
 def fake_bars(value: float) -> tuple[Bar, ...]:
     fast, slow = Contender("Ours", lambda: None, gap=1e-12), Contender("Peer", lambda: None, False, gap=1e-11)
-    fast.samples, slow.samples = [0.5, 0.25], [value * 0.25]
+    fast.program.samples, slow.program.samples = [0.5, 0.25], [value * 0.25]
     line = Line("one", "work", value, ">=", 10.0, "detail", make("pairwise-gini", 3, 2), (fast, slow))
 
     def breaks(scale: Scale) -> list[Line]:
