@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gfy.backend import backend_of, leaves, tree_map
+from gfy.backend import backend_of, leaves
 from gfy.energies.base import Energy
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop

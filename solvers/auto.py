@@ -9,8 +9,8 @@ from gfy.backend import backend_of, tree_map
 from gfy.energies import LowRank, Metric
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers.dual.newton import DualNewton
 from solvers.again import again
+from solvers.dual.newton import DualNewton
 from solvers.loop import check
 from solvers.methods import relative
 from solvers.methods.closed_form import ClosedForm

@@ -7,6 +7,7 @@ at once more: one gradient and one argmax map, the price of a step. `converged` 
 from __future__ import annotations
 
 import math
+
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem

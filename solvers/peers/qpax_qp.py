@@ -57,5 +57,4 @@ class Qpax:
                 one = jax.vmap(one)
             return one(Q, c)
 
-        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
-        return found._replace(converged=found.converged & (found.error <= stop.tol))
+        return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

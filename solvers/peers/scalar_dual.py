@@ -132,5 +132,4 @@ class JaxoptBisection:
             wide = v.A.shape[-1] != 1
             return (start, jnp.full_like(error, jnp.inf), steps) if wide else (p, error, steps)
 
-        found = jaxopt_shared.vmapped(self, problem, v, p0, work)
-        return found._replace(converged=found.converged & (found.error <= stop.tol))
+        return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

@@ -13,7 +13,7 @@ import numpy as np
 
 import gfy
 
-TIGHT = {name: 1e-12 for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas")}
+TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
 
 
 class Network(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from walk.expected import example, expected
 from walk.formulas_sets import Omega, Region
 from walk.reference import Problem, solve

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from walk import catalogue, cells, table
 from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, judge, refused
 
