@@ -151,9 +151,9 @@ class Energy:
         multipliers, the same for every p.
         """
         if self.kinked and self.concave:
-            from gfy.energies.saddle import saddle_of
+            from gfy.saddle import saddle_of
 
-            st, found = saddle_of(self, v, regularizer, domain)
+            st, found = saddle_of(self, v, regularizer, domain, p)
             return st.scores(found.s), st.constant - dot(found.s, st.b)
         g = self.grad_p(v, p)
         return g, self.value(v, p) - dot(g, p)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of, get_backend
-from gfy.energies import saddle
+from gfy import saddle
 from gfy.energies.kinks import Stacked, stacked
 from gfy.errors import UnsupportedError
 from gfy.gradients.linear import System, kink_system
@@ -59,23 +59,24 @@ def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: b
 
 
 def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:
-    """s [..., n] of the saddle point, a constant; p [..., k] is where an energy that is not concave is looked at."""
-    at = None if problem.energy.concave else p
+    """s [..., n] of the saddle point, a constant; p [..., k] is the solution, a guess for
+    their signs, and where an energy that is not concave is looked at."""
     try:
         staged = _staged(problem, backend_of(v).name)
     except TypeError:  # a part that cannot be hashed cannot be remembered either
-        return _solve(problem, v, at)
-    return staged(v, at)
+        return _solve(problem, v, p)
+    return staged(v, p)
 
 
 @lru_cache(maxsize=256)
-def _staged(problem: InnerProblem, backend: str) -> Callable[[Input, Array | None], Array]:
+def _staged(problem: InnerProblem, backend: str) -> Callable[[Input, Array], Array]:
     """The dual solve as one staged function: a loop met outside jit would be compiled anew at every call."""
     return get_backend(backend).jit(lambda v, p: _solve(problem, v, p))
 
 
-def _solve(problem: InnerProblem, v: Input, p: Array | None) -> Array:
-    _, found = saddle.saddle_of(problem.energy, v, problem.regularizer, problem.domain, p)
+def _solve(problem: InnerProblem, v: Input, p: Array) -> Array:
+    at = None if problem.energy.concave else p
+    _, found = saddle.saddle_of(problem.energy, v, problem.regularizer, problem.domain, p, at)
     return backend_of(v).stop_gradient(found.s)
 
 

@@ -1,11 +1,11 @@
 """Concave energies with kinks, from the dual: the multipliers of their rectifiers are the unknowns.
 
-The method is `gfy.energies.saddle`, which certificates and gradients use as well; here it runs behind the protocol.
+The method is `gfy.saddle`, which certificates and gradients use as well; here it runs behind the protocol.
 """
 
 from __future__ import annotations
 
-from gfy.energies import saddle
+from gfy import saddle
 from gfy.energies.kinks import stacked
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
@@ -19,8 +19,7 @@ def unsupported(problem: InnerProblem) -> str | None:
 
 
 def init(problem: InnerProblem, v: Input, p0: Array | None) -> saddle.Saddle:
-    """The middle of the set and of every multiplier's range: an interior point gains nothing from p0."""
-    return saddle.start(_parts(problem, v))
+    return saddle.start(_parts(problem, v), problem.initial_point(v, p0))
 
 
 def step(problem: InnerProblem, v: Input, state: saddle.Saddle) -> saddle.Saddle:

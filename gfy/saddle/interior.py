@@ -1,0 +1,176 @@
+"""Interior-point steps towards a saddle point, and the Newton step on the kinks in sight that ends them.
+
+Mehrotra's predictor and corrector on the optimality conditions of min_{s in S} D(s). Sets that are described by
+inequalities have multipliers of their own on the way, so that the number of steps hardly depends on Omega's strong
+convexity, and Omega = 0 is served; on other sets p is the argmax map of the current scores.
+References: Mehrotra (1992), "On the implementation of a primal-dual interior point method"; Wright (1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.energies.kinks import Stacked
+from gfy.numerics.arithmetic import dot, matvec, relu, transpose
+from gfy.protocols import Array
+from gfy.saddle.response import Parts, jacobian, omega_at, respond
+
+_INSIDE = 0.995  # how far towards a bound a step may go
+_RIDGE = 1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
+
+
+class Inner(NamedTuple):
+    """The interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, its bounds' and sums'."""
+
+    s: Array
+    y: Array
+    z: Array
+    x: Array
+    bounds: Array
+    sums: Array
+
+
+def start(given: Parts) -> Inner:
+    """Half of each multiplier's range, and the middle of the set."""
+    st = given.st
+    half = 0.5 + 0 * matvec(st.M, 0 * st.slope) + 0 * st.b
+    s = st.spread(half, 0 * half)
+    theta = st.scores(s)
+    if given.room is None:
+        p = x = respond(given, theta, 0 * theta)
+        bounds = sums = theta[..., :0]
+    else:
+        x = given.room.start + 0 * given.room.pull(theta)
+        p = given.room.point(x)
+        push = given.room.pull(theta - omega_at(given.omega, p)[0]) @ transpose(given.room.G)
+        bounds = relu(-push) + _mean(push)
+        sums = (0 * push).sum(-1)[..., None] + 0 * given.room.a
+    a = matvec(st.M, p) + st.b + 0 * s
+    return Inner(s, relu(-a) + _mean(a), relu(a) + _mean(a), x, bounds, sums)
+
+
+def step(given: Parts, now: Inner) -> Inner:
+    st, room = given.st, given.room
+    backend = backend_of(now.s)
+    xp = backend.xp
+    s, y, z, x = now.s, now.y, now.z, now.x
+    theta = st.scores(s)
+    r = _room_above(st, s)
+    if room is None:
+        p = x
+        rows = st.M + 0 * theta[..., None, :]
+        moved = jacobian(given, theta, x, rows)
+        slack, pushed, missing = now.bounds, 0 * theta, now.sums
+    else:
+        p = room.point(x)
+        slope, curvature = omega_at(given.omega, p)
+        slack = room.slack(x)
+        balance = room.system(curvature, now.bounds / slack)
+        rows = room.pull(st.M) + 0 * x[..., None, :]
+        moved, _ = balance(rows, 0.0)
+        pushed = room.pull(theta - slope) + now.bounds @ room.G - now.sums @ room.A
+        missing = room.a - x @ transpose(room.A)
+    lack = -(matvec(st.M, p) + st.b) - y - _turn_back(st, z)
+    eye = backend.asarray(np.eye(s.shape[-1]), like=s)
+    turn = eye if st.N is None else eye - st.N
+    system = rows @ transpose(moved) + (y / s)[..., None] * eye + (turn * (z / r)[..., None, :]) @ transpose(turn)
+    solve_units = _scaled_solve(system)
+
+    def direction(t_s: Array, t_r: Array, t_x: Array) -> tuple[Array, ...]:
+        """The step that makes s y, r z and the bounds' products grow by the targets t."""
+        rhs = t_s / s + _turn_back(st, t_r / r) - lack
+        if room is None:
+            ds = solve_units(rhs)
+            dx, dsums, dslack, dbounds = 0 * x, now.sums, now.bounds, now.bounds
+        else:
+            force = pushed + (t_x / slack) @ room.G
+            still, _ = balance(force[..., None, :], missing[..., None, :])
+            ds = solve_units(rhs + matvec(rows, still[..., 0, :]))
+            force = force - matvec(transpose(rows), ds)
+            dx, dsums = (part[..., 0, :] for part in balance(force[..., None, :], missing[..., None, :]))
+            dslack = dx @ transpose(room.G)
+            dbounds = (t_x - now.bounds * dslack) / slack
+        dr = _turn(st, ds)
+        return ds, dr, (t_s - y * ds) / s, (t_r - z * dr) / r, dx, dslack, dbounds, dsums
+
+    def length(d: tuple[Array, ...]) -> Array:
+        pairs = ((s, d[0]), (r, d[1]), (y, d[2]), (z, d[3]), (slack, d[5]), (now.bounds, d[6]))
+        wanted = [xp.max(-change / value, axis=-1) for value, change in pairs if value.shape[-1]]
+        worst = wanted[0]
+        for other in wanted[1:]:
+            worst = xp.maximum(worst, other)
+        return (_INSIDE / xp.maximum(worst, _INSIDE + 0 * worst))[..., None]
+
+    count = 2 * s.shape[-1] + slack.shape[-1]
+    mu = ((dot(s, y) + dot(r, z) + dot(slack, now.bounds)) / count)[..., None]
+    d = direction(-s * y, -r * z, -slack * now.bounds)
+    far = length(d)
+    left = dot(s + far * d[0], y + far * d[2]) + dot(r + far * d[1], z + far * d[3])
+    left = left + dot(slack + far * d[5], now.bounds + far * d[6])
+    share = left[..., None] / count / mu
+    aim = mu * xp.minimum(share * share * share, xp.ones_like(share))
+    d = direction(aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6])
+    far = length(d)
+    s = s + far * d[0]
+    x = respond(given, st.scores(s), x) if room is None else x + far * d[4]
+    return Inner(s, y + far * d[2], z + far * d[3], x, now.bounds + far * d[6], now.sums + far * d[7])
+
+
+def finish(given: Parts, now: Inner) -> Array:
+    """Multipliers [..., n] by one Newton step on D: rectifiers are off, on, or kinks, where a = 0 is an equation."""
+    st, backend = given.st, backend_of(now.s)
+    xp = backend.xp
+    off = now.s < now.y
+    on = xp.astype(~off & (_room_above(st, now.s) < now.z), now.s.dtype)
+    kink = xp.astype(~off, now.s.dtype) * (1 - on)
+    theta = st.scores(st.feasible(on, kink * now.s))
+    p = respond(given, theta, now.x)
+    Q = st.linear(on)
+    system = kink[..., :, None] * (Q @ transpose(jacobian(given, theta, now.x, Q))) * kink[..., None, :]
+    a = matvec(st.M, p) + st.b
+    for _ in st.rounds():
+        a = matvec(st.M, p) + st.b + matvec(st.N, on * a)
+    moved = _scaled_solve(system)(kink * a)
+    return st.feasible(on, kink * (now.s + moved))
+
+
+def _room_above(st: Stacked, s: Array) -> Array:
+    """c(s) - s, above zero also for rectifiers that nothing asks for."""
+    return st.asked(s) - s + 1e-12
+
+
+def _turn(st: Stacked, ds: Array) -> Array:
+    """The change of c(s) - s with s."""
+    return -ds if st.N is None else matvec(transpose(st.N), ds) - ds
+
+
+def _turn_back(st: Stacked, z: Array) -> Array:
+    """The transpose of `_turn`."""
+    return -z if st.N is None else matvec(st.N, z) - z
+
+
+def _mean(x: Array) -> Array:
+    xp = backend_of(x).xp
+    return xp.mean(xp.abs(x), axis=-1)[..., None] + 1e-3
+
+
+def _scaled_solve(matrix: Array) -> Callable[[Array], Array]:
+    """Solve a symmetric positive semi-definite [..., n, n], scaled to a unit diagonal; finite whatever it holds."""
+    backend = backend_of(matrix)
+    xp = backend.xp
+    eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
+    diagonal = (matrix * eye).sum(-1)
+    empty = ~(diagonal > 0)
+    scale = xp.where(empty, 0 * diagonal, 1 / xp.sqrt(xp.where(empty, xp.ones_like(diagonal), diagonal)))
+    scaled = scale[..., :, None] * matrix * scale[..., None, :]
+    ridge = _RIDGE * backend.eps(matrix) + xp.astype(empty, matrix.dtype)
+    scaled = scaled + ridge[..., None] * eye
+    sound = xp.isfinite(scaled.sum(-1).sum(-1))[..., None, None]
+    scaled = xp.where(sound, scaled, eye)
+
+    inverse = xp.linalg.inv(scaled)
+    return lambda rhs: scale * matvec(inverse, scale * rhs)

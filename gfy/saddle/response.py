@@ -1,0 +1,86 @@
+"""p as an answer to scores on the way to a saddle point, its derivative, and Omega's own derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gfy.backend import backend_of
+from gfy.energies.kinks import Stacked
+from gfy.numerics.arithmetic import dot
+from gfy.protocols import Array
+from gfy.regularizers.base import Separable
+from gfy.regularizers.quadratic import SquaredNorm, Zero
+from gfy.sets.ball import Ball
+from gfy.sets.base import BandSet
+from gfy.sets.interior import Polyhedron, described, polyhedron
+
+
+class Parts(NamedTuple):
+    """What stays the same from step to step."""
+
+    st: Stacked
+    omega: Any
+    domain: Any
+    room: Polyhedron | None
+
+
+def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
+    """The problem in the form that the steps take."""
+    room = polyhedron(domain, st.slope) if isinstance(regularizer, Separable | Zero) else None
+    return Parts(st, regularizer, domain, room)
+
+
+def unsupported(regularizer: Any, domain: Any) -> str | None:
+    """Why no saddle point can be found with Omega on the set, in a sentence; None where it can."""
+    if isinstance(regularizer, Zero) and not isinstance(domain, Ball) and not described(domain):
+        return (
+            f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
+            "its oracle alone; use SquaredNorm, or a ConvexHull of its points"
+        )
+    return str(reason) if (reason := regularizer.no_argmax(domain)) else None
+
+
+def respond(given: Parts, theta: Array, x: Array) -> Array:
+    """argmax of <theta, p> - Omega(p); without Omega, of <theta, p> less a small square of the distance to x.
+
+    Where p* is a vertex and x is near it, that square changes nothing, and the answer is the vertex.
+    """
+    if isinstance(given.omega, Zero) and given.room is not None:
+        return SquaredNorm().argmax(given.room.point(x) + theta / _small(theta), given.domain)
+    return given.omega.argmax(theta, given.domain)
+
+
+def jacobian(given: Parts, theta: Array, x: Array, rows: Array) -> Array:
+    """J applied to each row of [..., n, k], J the derivative of `respond` in theta."""
+    rows = rows + 0 * theta[..., None, :]
+    if isinstance(given.omega, Zero) and given.room is not None:
+        small = _small(theta)
+        near = (given.room.point(x) + theta / small)[..., None, :]
+        return SquaredNorm().jacobian_product(near, given.domain, rows) / small[..., None]
+    return given.omega.jacobian_product(theta[..., None, :], given.domain, rows)
+
+
+def _small(theta: Array) -> Array:
+    return backend_of(theta).xp.max(backend_of(theta).xp.abs(theta), axis=-1)[..., None] + 1e-30
+
+
+def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:
+    """Omega's gradient and second derivatives at a point inside, [..., k] each."""
+    xp = backend_of(p).xp
+    if isinstance(regularizer, Zero):
+        return 0 * p, 0 * p
+    slope = regularizer.grad(p)
+    spread = regularizer.coordinate_slope(slope, -float("inf"), float("inf"))
+    return slope, 1 / xp.where(spread > 0, spread, xp.ones_like(spread))
+
+
+def diagonal_jacobian(given: Parts, theta: Array) -> Callable[[Array], Array]:
+    """x [..., k] -> J x, for a separable Omega on a box or simplex: its diagonal is computed once."""
+    assert isinstance(given.domain, BandSet)
+    D = given.omega.slopes(theta, given.domain)
+    if given.domain.total is None:
+        return lambda x: D * x
+    weight = D.sum(-1)[..., None]
+    share = D / backend_of(D).xp.where(weight > 0, weight, 1 + 0 * weight)
+    return lambda x: D * x - share * dot(D, x)[..., None]

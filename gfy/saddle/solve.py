@@ -1,0 +1,160 @@
+"""The saddle point of a concave energy with kinks: p and the multipliers s of its rectifiers, for a batch at once.
+
+The dual problem min_{s in S} D(s) (see `gfy.energies.kinks`) is first tried by a few cheap Newton steps where there are
+such (`gfy.saddle.newton`); examples that they do not solve go on by an interior-point method, after each of whose
+steps the kinks in sight are taken as equations and solved by one Newton step (`gfy.saddle.interior`): near the end this
+finds them exactly. Multipliers are always feasible, so that D(s) is an upper bound of the maximum at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gfy.backend import backend_of
+from gfy.energies.kinks import Stacked, stacked
+from gfy.numerics.arithmetic import dot, relu
+from gfy.protocols import Array
+from gfy.regularizers.quadratic import Zero
+from gfy.saddle import interior, newton
+from gfy.saddle.response import Parts, parts, respond
+
+_TRIES = 12  # cheap Newton steps before the interior-point method takes over
+_STEPS = 60  # interior-point steps that always suffice where any number does
+
+
+class Saddle(NamedTuple):
+    """p [..., k] and multipliers s [..., n], how far they are from a saddle point [...], and the way there."""
+
+    p: Array
+    s: Array
+    error: Array  # the larger of the worst rectifier's violation of optimality and the relative duality gap
+    noise: Array  # the error that rounding leaves
+    tries: Array  # cheap Newton steps so far
+    inner: interior.Inner
+
+
+def saddle_of(
+    energy: Any, v: Any, regularizer: Any, domain: Any, p: Array | None = None, at: Array | None = None
+) -> tuple[Stacked, Saddle]:
+    """The kinks of an energy that has some, and the saddle point they make with Omega on the set; no derivative passes.
+
+    p [..., k] is a guess. `at` [..., k] is where an energy that is not concave is looked at.
+    """
+    backend = backend_of(v)
+    v, p, at = backend.stop_gradient((v, p, at))
+    shape = tuple(energy.batch_shape(v)) if at is None else tuple(at.shape[:-1])
+    st = stacked(energy.kinks(v, at), shape)
+    return st, find(parts(st, regularizer, domain), p)
+
+
+def find(given: Parts, p: Array | None = None) -> Saddle:
+    """The saddle point, as near as `_STEPS` steps and rounding allow."""
+    backend = backend_of(given.st.slope)
+    xp = backend.xp
+
+    def going(now: tuple[Saddle, Array]) -> Array:
+        return xp.any(now[0].error > now[0].noise) & (now[1] < _TRIES + _STEPS)
+
+    with np.errstate(all="ignore"):  # a finished example may divide by nothing: its step is not taken
+        first = start(given, p)
+        state = (first, xp.sum(0 * first.noise))
+        found: Saddle = backend.while_loop(going, lambda now: (step(given, now[0]), now[1] + 1), state)[0]
+    return found
+
+
+def start(given: Parts, p: Array | None = None) -> Saddle:
+    """The multipliers of the tangent at p, or in the middle of the set."""
+    st, backend = given.st, backend_of(given.st.slope)
+    xp = backend.xp
+    inner = interior.start(given)
+    a = st.inner(given.domain.center(st.slope) if p is None else p + 0 * st.slope) + 0 * inner.s
+    on = xp.where(a > 0, xp.ones_like(a), xp.where(a < 0, 0 * a, 0.5 + 0 * a))
+    s = st.spread(on, 0 * on)
+    p = respond(given, st.scores(s), inner.x)
+    error, noise = _measure(given, s, p)
+    tries = xp.astype(0 * error, xp.int32)
+    return Saddle(p, s, error, noise, tries if newton.serves(given) else tries + _TRIES, inner)
+
+
+def step(given: Parts, state: Saddle) -> Saddle:
+    """One Newton step for the examples that still try those, one interior-point step for the others."""
+    xp = backend_of(state.s).xp
+    active = state.error > state.noise
+    trying = active & (state.tries < _TRIES)
+    if newton.serves(given):
+        state = _once(xp.any(trying), lambda now: _try(given, now, trying), state)
+    rest = active & ~trying
+    return _once(xp.any(rest), lambda now: _go_inside(given, now, rest), state)
+
+
+def _once(needed: Array, work: Callable[[Saddle], Saddle], state: Saddle) -> Saddle:
+    """work(state) where it is needed, state otherwise: nothing is computed that is not."""
+    backend = backend_of(state.s)
+    return backend.while_loop(lambda now: now[1], lambda now: (work(now[0]), now[1] & False), (state, needed))[0]
+
+
+def _try(given: Parts, state: Saddle, trying: Array) -> Saddle:
+    xp = backend_of(state.s).xp
+    s, p, fell = newton.step(given, state.s, state.p)
+    error, noise = _measure(given, s, p)
+    keep = trying & fell
+    tries = xp.where(fell, state.tries + 1, 0 * state.tries + _TRIES)
+    return Saddle(
+        xp.where(keep[..., None], p, state.p),
+        xp.where(keep[..., None], s, state.s),
+        xp.where(keep, error, state.error),
+        xp.where(keep, noise, state.noise),
+        xp.where(trying, tries, state.tries),
+        state.inner,
+    )
+
+
+def _go_inside(given: Parts, state: Saddle, going: Array) -> Saddle:
+    """One interior step; its multipliers, and those of the kinks in sight of it, where they are nearer to a saddle."""
+    st, xp = given.st, backend_of(state.s).xp
+    new = interior.step(given, state.inner)
+    for part in new:  # an example whose step rounding has spoilt rests
+        going = going & xp.isfinite(part.sum(-1))
+    pairs = zip(new, state.inner, strict=True)
+    inner = interior.Inner(*(xp.where(going[..., None], after, before) for after, before in pairs))
+    s = st.feasible(0 * inner.s, xp.stack([inner.s, interior.finish(given, inner)]))
+    p = respond(given, st.scores(s), inner.x)
+    error, noise = _measure(given, s, p)
+    for i in range(2):
+        nearer = going & (error[i] < state.error)
+        state = Saddle(
+            xp.where(nearer[..., None], p[i], state.p),
+            xp.where(nearer[..., None], s[i], state.s),
+            xp.where(nearer, error[i], state.error),
+            xp.where(nearer, noise[i], state.noise),
+            state.tries,
+            inner,
+        )
+    return state
+
+
+def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array]:
+    """How far feasible multipliers s [..., n] and the p that answers them are from a saddle point, and rounding's part.
+
+    D(s) less the value at p is sum s y + r z, with y and z the negative and positive parts of the pre-activations and
+    r what s leaves of its range: no digits cancel.
+    """
+    st, backend = given.st, backend_of(s)
+    xp = backend.xp
+    theta, a = st.scores(s), st.inner(p)
+    r = relu(st.asked(s) - s)
+    y, z = relu(-a), relu(a)
+    apart = xp.maximum(xp.minimum(s, y), xp.minimum(r, z))
+    gap = dot(s, y) + dot(r, z)
+    if isinstance(given.omega, Zero):
+        gap = gap + relu(given.domain.support(theta) - dot(theta, p))
+    value = xp.abs(dot(theta, p) - dot(s, st.b))
+    # the rounding of a and s, and that of theta, which p answers to with 1 / gamma
+    size = 1 + xp.max(xp.abs(a) + xp.abs(st.b), axis=-1) + xp.max(s, axis=-1)
+    gamma = given.omega.strong_convexity(given.domain) or 1.0
+    blur = xp.max(xp.abs(theta), axis=-1) * xp.max(xp.sum(xp.abs(st.M), axis=-1), axis=-1) / gamma
+    noise = backend.eps(s) * ((256 if isinstance(given.omega, Zero) else 16) * size + blur)
+    return xp.maximum(xp.max(apart, axis=-1), gap / (1 + value)), noise
