@@ -5,6 +5,7 @@ from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.coordinate_ascent import CoordinateAscent
 from solvers.methods.frank_wolfe import FrankWolfe
+from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
@@ -23,6 +24,7 @@ __all__ = [
     "CvxpyReference",
     "DualNewton",
     "FrankWolfe",
+    "InteriorPoint",
     "JaxoptBoxCDQP",
     "JaxoptBoxOSQP",
     "JaxoptProjectedGradient",
