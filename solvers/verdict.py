@@ -41,7 +41,7 @@ def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array
             slope = xp.minimum(xp.maximum(slope, xp.full_like(slope, -_STEEP)), xp.full_like(slope, _STEEP))
         return domain.support(slope) - dot(slope, p), g
     best = omega.argmax(g, domain)
-    gap = omega.gap(g, best, p) if above is None else omega.gap(g, best, p) + above
+    gap = omega.excess(g, best, p) if above is None else omega.excess(g, best, p) + above
     if isinstance(domain, Birkhoff):  # its argmax map is itself iterative: outside C its gap proves nothing
         outside = xp.maximum(domain.violation(best), domain.violation(p))
         gap = xp.where(outside <= math.sqrt(backend_of(p).eps(p)), gap, xp.full_like(gap, math.inf))

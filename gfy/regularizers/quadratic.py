@@ -59,6 +59,10 @@ class Quadratic(Separable):
         # nothing cancels, so gaps far below the rounding of the values are still seen
         return 0.5 * self.curvature * (p - q) ** 2, p == p
 
+    def excess(self, theta: Array, best: Array, p: Array) -> Array:
+        # factored: nothing cancels, so gaps far below the rounding of the values are still seen
+        return ((best - p) * (theta + self.tilt - 0.5 * self.curvature * (best + p))).sum(-1)
+
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
         bound = super().gap(theta, p, domain, blur)
         if not isinstance(domain, Ball):

@@ -169,7 +169,7 @@ def _look(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Arra
         noise = 8 * backend.eps(p) * dot(xp.abs(g), xp.abs(p) + xp.abs(vertex))
     else:
         vertex = problem.regularizer.argmax(g, problem.domain)
-        gap = problem.regularizer.gap(g, vertex, p)
+        gap = problem.regularizer.excess(g, vertex, p)
         size = dot(xp.abs(g), xp.abs(p)) + xp.abs(problem.regularizer.value(p)) + 1
         noise = 8 * backend.eps(p) * size
     return vertex, xp.where(gap < 0, 0 * gap, gap), noise  # a NaN stays one
