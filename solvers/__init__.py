@@ -5,11 +5,8 @@ from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.coordinate_ascent import CoordinateAscent
 from solvers.methods.frank_wolfe import FrankWolfe
-<<<<<<< HEAD
 from solvers.methods.free_set import ActiveSet
-=======
 from solvers.methods.interior_point import InteriorPoint
->>>>>>> w-solve
 from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
@@ -42,11 +39,8 @@ __all__ = [
     "Daqp",
     "DualNewton",
     "FrankWolfe",
-<<<<<<< HEAD
-    "JaxoptBisection",
-=======
     "InteriorPoint",
->>>>>>> w-solve
+    "JaxoptBisection",
     "JaxoptBoxCDQP",
     "JaxoptBoxOSQP",
     "JaxoptProjectedGradient",
