@@ -14,10 +14,9 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 _CALLS = 4  # times as many systems as a cache holds in eager torch, which pays for every call
 
 
-def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
-    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
-    system = eye - root[..., :, None] * hessian * root[..., None, :]
+def positive_solver(system: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> Y with system Y = rhs, system [..., k, k] symmetric and positive definite; NaN where it is not."""
+    backend = backend_of(system)
     if backend.name == "jax":
         from jax.lax import linalg
 
@@ -34,6 +33,12 @@ def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array]
         lower, _ = torch.linalg.cholesky_ex(system)
         return lambda rhs: torch.cholesky_solve(rhs, lower)
     return lambda rhs: np.linalg.solve(system, rhs)
+
+
+def _cholesky(backend: Backend, hessian: Array, root: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> the solution of (I - diag(root) H diag(root)) Y = rhs; NaN where H is not <= 0."""
+    eye = backend.asarray(np.eye(root.shape[-1]), like=root)
+    return positive_solver(eye - root[..., :, None] * hessian * root[..., None, :])
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
