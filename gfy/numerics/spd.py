@@ -14,8 +14,8 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 _CALLS = 4  # times as many systems as a cache holds in eager torch, which pays for every call
 
 
-def factor(system: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> the solution of system Y = rhs, by Cholesky's factor; NaN where it is not positive definite."""
+def positive_solver(system: Array) -> Callable[[Array], Array]:
+    """rhs [..., k, r] -> Y with system Y = rhs, by Cholesky's factor of system [..., k, k]; NaN where it has none."""
     backend = backend_of(system)
     if backend.name == "jax":
         from jax.lax import linalg
@@ -106,7 +106,7 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
     xp = backend.xp
     root = xp.sqrt(D)
     eye = backend.asarray(np.eye(root.shape[-1]), like=root)
-    solve = factor(eye - root[..., :, None] * hessian * root[..., None, :])
+    solve = positive_solver(eye - root[..., :, None] * hessian * root[..., None, :])
     if not balanced:
         return lambda r: root * solve((root * r)[..., None])[..., 0]
 

@@ -16,10 +16,12 @@ import numpy as np
 from gfy.backend import backend_of
 from gfy.energies.kinks import Stacked
 from gfy.numerics.arithmetic import dot, matvec, relu, transpose
+from gfy.numerics.spd import positive_solver
 from gfy.protocols import Array
 from gfy.saddle.response import Parts, jacobian, omega_at, respond
 
 _INSIDE = 0.995  # how far towards a bound a step may go
+_ROOM = 1e-12  # what a rectifier that nothing asks for may be given on the way
 _RIDGE = 1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
 
 
@@ -38,7 +40,7 @@ def start(given: Parts) -> Inner:
     """Half of each multiplier's range, and the middle of the set."""
     st = given.st
     half = 0.5 + 0 * matvec(st.M, 0 * st.slope) + 0 * st.b
-    s = st.spread(half, 0 * half)
+    s = st.spread(half, _ROOM * half)
     theta = st.scores(s)
     if given.room is None:
         p = x = respond(given, theta, 0 * theta)
@@ -107,13 +109,19 @@ def step(given: Parts, now: Inner) -> Inner:
 
     count = 2 * s.shape[-1] + slack.shape[-1]
     mu = ((dot(s, y) + dot(r, z) + dot(slack, now.bounds)) / count)[..., None]
-    d = direction(-s * y, -r * z, -slack * now.bounds)
-    far = length(d)
-    left = dot(s + far * d[0], y + far * d[2]) + dot(r + far * d[1], z + far * d[3])
-    left = left + dot(slack + far * d[5], now.bounds + far * d[6])
-    share = left[..., None] / count / mu
-    aim = mu * xp.minimum(share * share * share, xp.ones_like(share))
-    d = direction(aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6])
+
+    def aimed(before: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
+        """The direction for a given mean product, second-order terms of the last direction included; the next mean."""
+        aim, d = before
+        d = direction(aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6])
+        far = length(d)
+        left = dot(s + far * d[0], y + far * d[2]) + dot(r + far * d[1], z + far * d[3])
+        left = left + dot(slack + far * d[5], now.bounds + far * d[6])
+        share = left[..., None] / count / mu
+        return mu * xp.minimum(share * share * share, xp.ones_like(share)), d
+
+    still = tuple(0 * part for part in (s, s, s, s, x, slack, slack, now.sums))
+    _, d = backend.scan(aimed, (0 * mu, still), 2)  # predictor, corrector
     far = length(d)
     s = s + far * d[0]
     x = respond(given, st.scores(s), x) if room is None else x + far * d[4]
@@ -140,7 +148,7 @@ def finish(given: Parts, now: Inner) -> Array:
 
 def _room_above(st: Stacked, s: Array) -> Array:
     """c(s) - s, above zero also for rectifiers that nothing asks for."""
-    return st.asked(s) - s + 1e-12
+    return st.asked(s) - s + _ROOM
 
 
 def _turn(st: Stacked, ds: Array) -> Array:
@@ -172,5 +180,5 @@ def _scaled_solve(matrix: Array) -> Callable[[Array], Array]:
     sound = xp.isfinite(scaled.sum(-1).sum(-1))[..., None, None]
     scaled = xp.where(sound, scaled, eye)
 
-    inverse = xp.linalg.inv(scaled)
-    return lambda rhs: scale * matvec(inverse, scale * rhs)
+    solve = positive_solver(scaled)
+    return lambda rhs: scale * solve((scale * rhs)[..., None])[..., 0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import transpose
+from gfy.numerics.spd import positive_solver
 from gfy.protocols import Array
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
@@ -55,19 +56,21 @@ class Polyhedron(NamedTuple):
         else:
             eye = backend_of(curvature).asarray(np.eye(self.G.shape[-1]), like=curvature)
             matrix = (self.E * curvature[..., None, :]) @ transpose(self.E) + diagonal[..., None, :] * eye
+            factors = positive_solver(matrix)
 
             def whole(rhs: Array) -> Array:
-                return transpose(xp.linalg.solve(matrix, transpose(rhs)))
+                return transpose(factors(transpose(rhs)))
 
         if not self.A.shape[0]:
             return lambda rhs, e: (whole(rhs), rhs[..., :0])
         moved = whole(self.A + 0 * diagonal[..., None, :])  # [..., q, n]
         small = moved @ transpose(self.A)
+        share = positive_solver(small) if self.A.shape[0] > 1 else None
 
         def balanced(rhs: Array, e: Array | float) -> tuple[Array, Array]:
             free = whole(rhs)
             wanted = free @ transpose(self.A) - e
-            tau = transpose(xp.linalg.solve(small, transpose(wanted))) if self.A.shape[0] > 1 else wanted / small
+            tau = wanted / small if share is None else transpose(share(transpose(wanted)))
             return free - tau @ moved, tau
 
         return balanced
