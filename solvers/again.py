@@ -39,7 +39,11 @@ def again(
                 whole[left] = new
         return unflat(found, batch)
 
-    return backend.callback(host, shaped(point), v, point, solved, batched=True)  # type: ignore[no-any-return]
+    return backend.by_platform(  # type: ignore[no-any-return]
+        lambda v, point, solved: backend.callback(host, shaped(point), v, point, solved, batched=True),
+        lambda v, point, solved: solver.solve(problem, v, point, stop),
+        v, point, solved,
+    )  # fmt: skip
 
 
 def _in_numpy(problem: InnerProblem) -> bool:

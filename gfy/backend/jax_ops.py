@@ -12,6 +12,7 @@ import numpy as np
 
 from gfy.backend.base import Capture
 from gfy.backend.jax_capture import captured, narrows
+from gfy.backend.jax_platform import by_platform
 from gfy.backend.tree import leaves, tree_map
 
 
@@ -133,7 +134,7 @@ class JaxBackend:
         return jax.default_backend() == "cpu" and jax.device_count() == 1
 
     def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:
-        return jax.lax.platform_dependent(*trees, cpu=host, default=other)
+        return by_platform(host, other, *trees)
 
     def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
         shapes = tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -138,7 +139,7 @@ class FrankWolfe:
         weights, atoms = active_set.apply(move, state, vertex, size)
         p = matvec(transpose(atoms), weights)
         g = problem.grad(v, p)
-        good, L = rise >= -1e300, state.L
+        good, L = rise > -math.inf, state.L
         if not _quadratic(problem):
             before, after = problem.value(v, state.p), problem.value(v, p)
             promised = size * rise - 0.5 * state.L * size * size * length

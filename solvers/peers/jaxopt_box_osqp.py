@@ -34,7 +34,9 @@ class JaxoptBoxOSQP:
 
             domain = problem.domain
             assert isinstance(domain, BandSet)
-            Q, c = jaxopt_shared.program(problem, v, start.shape[:-1])
+            # the library keeps its step size in JAX's default precision, and does not mix it with a lower one
+            Q, c = (x.astype(float) for x in jaxopt_shared.program(problem, v, start.shape[:-1]))
+            dtype, start = start.dtype, start.astype(float)
             k = c.shape[-1]
             low, high = (jnp.broadcast_to(b, (k,)).astype(c.dtype) for b in domain.bounds(c))
             A = jnp.eye(k, dtype=c.dtype)
@@ -52,7 +54,8 @@ class JaxoptBoxOSQP:
             def one(Q: Array, c: Array, start: Array) -> tuple[Array, Array, Array]:
                 first = peer.init_params(start, (Q, c), A, (low, high))
                 found = peer.run(first, params_obj=(Q, c), params_eq=A, params_ineq=(low, high))
-                return found.params.primal[0], found.state.error, found.state.iter_num
+                p, error = found.params.primal[0].astype(dtype), found.state.error.astype(dtype)
+                return p, error, found.state.iter_num
 
             for _ in start.shape[:-1]:
                 one = jax.vmap(one)

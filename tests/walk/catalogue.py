@@ -5,7 +5,6 @@ All numbers have eight significant bits, so that every dtype holds them exactly 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -393,13 +392,14 @@ REGULARIZERS = [
 ]
 
 SOLVERS = {name: getattr(solvers, name) for name in solvers.__all__}
-NEEDS = {"Jaxopt": "jaxopt", "Cvxpy": "cvxpy", "Proxsuite": "proxsuite"}
 
 
 def installed(solver: str) -> bool:
-    """Whether the library a solver is an adapter of can be imported."""
-    wanted = [module for prefix, module in NEEDS.items() if solver.startswith(prefix)]
-    return all(importlib.util.find_spec(module) is not None for module in wanted)
+    """Whether the library that a solver is an adapter of can be imported; the solver says so where it cannot."""
+    energies_of = (gfy.Pairwise(), gfy.LinearQuadratic(), gfy.Bilinear())
+    probes = (gfy.InnerProblem(energy, gfy.BinaryGini(), gfy.Box(0.0, 1.0)) for energy in energies_of)
+    reasons = (SOLVERS[solver]().unsupported(problem) for problem in probes)
+    return not any(reason and "not installed" in reason for reason in reasons)
 
 
 MODES = {
