@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.cli import VERBS, app, main, sentence
-from bench.store.records import RecordsError, load
+from bench.store import RecordsError, load
 
 HERE = Path(__file__).parent
 TOYS = str(HERE / "toy_solvers.py")

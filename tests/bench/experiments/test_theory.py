@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gfy
 from bench.experiments.theory import calibration, convex_concave, structured
 from bench.experiments.theory.rows import study, theory_row
-from bench.store.records import Store
+from bench.store import Store
 from gfy.errors import GfyValueError
 
 pytest.importorskip("jax", reason="jax is not installed")

@@ -16,7 +16,7 @@ from bench.gates.problems import make, trained
 from bench.measure import clock
 from bench.measure.certification import worst_gap
 from bench.problems.trained import correlated_labels
-from bench.store.records import load
+from bench.store import load
 
 
 class Clock:

@@ -13,7 +13,7 @@ from bench.measure import environment
 from bench.plan.matrix import plan
 from bench.plan.suite import Suite, from_dict
 from bench.run.executor import Local
-from bench.store.records import Store
+from bench.store import Store
 
 TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
 

@@ -20,7 +20,7 @@ from bench.measure.environment import row_facts
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run import cluster
 from bench.run.cluster import Cluster as OnCluster
-from bench.store.records import RecordsError, Store, load
+from bench.store import RecordsError, Store, load
 
 HERE = Path(__file__).parents[1]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}

@@ -15,7 +15,7 @@ import pytest
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run.executor import Executor, Local
 from bench.run.isolation import Worker
-from bench.store.records import Store, load
+from bench.store import Store, load
 
 FACTS = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
 

@@ -50,7 +50,7 @@ def kept() -> Iterator[Path]:
 
 
 def as_reader(script: str, *args: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), "COLUMNS": "200"}
+    env = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "COLUMNS": "200"}
     command = [sys.executable, "-c", BECOME + script, *args]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
 

@@ -16,7 +16,7 @@ from bench.store.keys import identity_of
 from bench.store.maintenance import verify
 from bench.store.schema import SECTIONS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROW = {"kind": "compare", "status": "ok", "problem": "p", "solver": "s", "machine": "m", "machine_info": {"cpu": "x"},
        "gap": 1e-9}  # fmt: skip
 
