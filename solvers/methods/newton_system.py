@@ -10,7 +10,7 @@ import numpy as np
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import dot, matvec, transpose
-from gfy.numerics.spd import balance, factor, responder
+from gfy.numerics.spd import balance, positive_solver, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Tsallis
@@ -131,7 +131,7 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
         return _eliminate(matrix, rhs)
     eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
     ridge = _LEAST * matrix.shape[-1] * backend.eps(matrix)
-    return factor(matrix * (1 + ridge * eye))(rhs[..., None])[..., 0]
+    return positive_solver(matrix * (1 + ridge * eye))(rhs[..., None])[..., 0]
 
 
 def _eliminate(matrix: Array, rhs: Array) -> Array:
