@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gfy.backend import backend_of, get_backend
 from gfy import saddle
+from gfy.backend import backend_of, get_backend
 from gfy.energies.kinks import Stacked, stacked
 from gfy.errors import UnsupportedError
 from gfy.gradients.linear import System, kink_system
