@@ -57,6 +57,18 @@ def tests_slow(session: nox.Session) -> None:
     run(session, "python", "-m", "pytest", "-m", "slow", *session.posargs)
 
 
+@in_everything()
+def tests_portable(session: nox.Session) -> None:
+    """Repeat the numerical tests as other processors would run them, and print a table: `-- --short` for a few."""
+    run(session, "python", "tests/portable.py", *session.posargs)
+
+
+@in_everything()
+def walk(session: nox.Session) -> None:
+    """Walk every energy and write docs/walk.md, or renew the rows of some: `nox -s walk -- Pairwise`."""
+    run(session, "python", "-m", "tests.walk.table", *session.posargs, **ONE_THREAD)
+
+
 def test_one_framework(session: nox.Session, name: str) -> None:
     """Install one framework alone and run the tests of the library and the solvers."""
     install(session, name, "test")

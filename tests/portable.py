@@ -100,7 +100,8 @@ def main(given: list[str]) -> int:
     names = chosen.settings or (list(SHORT) if chosen.short else list(known))
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown settings {', '.join(unknown)}; known are {', '.join(known)}")
-    places = [] if any(Path(word.partition("::")[0]).exists() for word in further) else list(FEW if chosen.short else PLACES)
+    named = any((ROOT / word.partition("::")[0]).exists() for word in further)
+    places = () if named else FEW if chosen.short else PLACES
     pytest = ["-n", "2", "-m", "not slow", *places, *further]
     rows = []
     for name in names:

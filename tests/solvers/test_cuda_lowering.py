@@ -21,7 +21,10 @@ jax = pytest.importorskip("jax")
 
 HOST = "gfy_test_host_call"
 CALLBACK = r"custom_call @\w*callback"
-ON_HOST = ("CvxpyReference", "Proxsuite", "ScipyLBFGSB")
+ON_HOST = (
+    "Clarabel", "CvxpyReference", "Daqp", "Moreau", "MujocoBoxQP", "Osqp", "Piqp", "Proxsuite", "Quadprog",
+    "ScipyFindRoot", "ScipyLBFGSB",
+)  # fmt: skip
 MODES = {"envelope": gfy.Envelope(), "implicit": gfy.Implicit(), "unrolled": gfy.Unrolled(steps=2)}
 SOLVERS = {name: getattr(solvers, name) for name in solvers.__all__}
 
@@ -125,7 +128,8 @@ def lowered(problem: Any, v: Any, solver: Any, mode: Any) -> str:
 def cells() -> list[Any]:
     """Every solver, family and mode; the quick ones are the default solver everywhere and one family per solver."""
     first = {
-        "ClosedForm": "bilinear", "CoordinateAscent": "dense", "CvxpyReference": "dense", "DualNewton": "compiled",
+        "ActiveSet": "dense", "ClosedForm": "bilinear", "CoordinateAscent": "dense", "CvxpyReference": "dense",
+        "DualNewton": "compiled", "InteriorPoint": "dense",
         "FrankWolfe": "capped", "JaxoptBoxCDQP": "dense", "JaxoptBoxOSQP": "dense",
         "JaxoptProjectedGradient": "ball", "MirrorAscent": "rank 2", "MultiStart": "spen not concave",
         "ProjectedGradient": "spen", "ProjectedNewton": "dense entropy", "Proxsuite": "dense", "ScipyLBFGSB": "dense",

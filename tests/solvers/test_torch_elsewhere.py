@@ -62,10 +62,8 @@ class Elsewhere(TorchFunctionMode):
         large = [x for x in given if x.ndim]
         if device is None and len({on_host(x) for x in large}) > 1:
             raise RuntimeError(f"{func.__name__}: expected all tensors to be on the same device")
-        if device is not None:
-            here = torch.device(device).type == "cpu"
-        else:
-            here = all(on_host(x) for x in large or given)
+        asked = None if device is None else torch.device(device).type == "cpu"
+        here = all(on_host(x) for x in large or given) if asked is None else asked
         return self._mark(func(*args, **kwargs), here)
 
     def _mark(self, out: Any, here: bool) -> Any:

@@ -139,7 +139,6 @@ def measure(
             raise NoReference("the energy is not differentiable at this v")
         points[index] = check(solve(here, start)) if unique else solve(here, start)
     y = np.array([place.target(rng, k) for _ in range(int(np.prod(batch, dtype=int)))]).reshape((*batch, k))
-    p = np.array([points[i].p for i in np.ndindex(*batch)]).reshape((*batch, k))
 
     def results(given: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ps, values, losses = np.empty((*batch, k)), np.empty(batch), np.empty(batch)

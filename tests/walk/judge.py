@@ -1,4 +1,4 @@
-"""One cell of the walk: ask the library, and say whether its answer is right, refused, told to be unsolved, or wrong."""
+"""One cell of the walk: ask the library, and say whether the answer is right, refused, told to be unsolved or wrong."""
 
 from __future__ import annotations
 

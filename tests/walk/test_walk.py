@@ -1,9 +1,9 @@
 """Every energy x set x regularizer x solver x gradient mode x framework x dtype is right or refused with a sentence.
 
 Right means: p* is that of CVXPY polished by Newton's method, and the derivatives of loss, conjugate and argmax at every
-leaf are those of central differences of such solutions (see `reference.py`, which uses nothing of the library). A solver
-that does not reach p* and says so is told apart; the default solver must not be one of them in single or double
-precision.
+leaf are those of central differences of such solutions (see `reference.py`, which uses nothing of the library). A
+solver that does not reach p* and says so is told apart; the default solver must not be one of them in single or
+double precision.
 """
 
 from __future__ import annotations
