@@ -6,6 +6,7 @@ from solvers.methods.closed_form import ClosedForm
 from solvers.methods.coordinate_ascent import CoordinateAscent
 from solvers.methods.frank_wolfe import FrankWolfe
 from solvers.methods.free_set import ActiveSet
+from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.mirror_ascent import MirrorAscent
 from solvers.methods.multistart import MultiStart
 from solvers.methods.projected_gradient import ProjectedGradient
@@ -39,6 +40,7 @@ __all__ = [
     "DualNewton",
     "FrankWolfe",
     "JaxoptBisection",
+    "InteriorPoint",
     "JaxoptBoxCDQP",
     "JaxoptBoxOSQP",
     "JaxoptProjectedGradient",

@@ -83,7 +83,7 @@ class ClosedForm:
         apart = xp.sqrt(((p - v.v) ** 2).sum(-1))
         known = (apart <= 8 * backend_of(v).eps(p)) & flat
         error = xp.where(known, 0 * apart, xp.full_like(apart, float("inf")))
-        return _answer(problem, v, p, error, known, stop, 0 * apart)
+        return _answer(problem, v, p, error, known, stop, gap=error)
 
 
 def _answer(

@@ -174,7 +174,11 @@ def dense(
 
 
 def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p: Array) -> Array:
-    """k trades where sum p is fixed: the coordinate that gains most takes from the one that loses least."""
+    """k trades where sum p is fixed: the coordinate that gains most takes from the one that loses least.
+
+    For a quadratic or no regularizer the slopes say which. The slope of an entropy is infinite at 0 however little a
+    coordinate has to gain there: then each coordinate is asked how far it would move at a common price.
+    """
     backend = backend_of(u)
     xp = backend.xp
     regularizer, k = problem.regularizer, p.shape[-1]
@@ -182,14 +186,15 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
     assert curvature is not None
     bend = -curvature.diagonal() + 0 * p
     dust = 4 * backend.eps(p)
+    plain = isinstance(regularizer, Quadratic | Zero)
 
     def trade(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, g, i = now
-        slope = g - regularizer.grad(p)
-        far = xp.full_like(slope, float("inf"))
+        wish = g - regularizer.grad(p) if plain else _wish(regularizer, g, bend, p, low, high)
+        far = xp.full_like(wish, float("inf"))
         # what is left below `dust` cannot be traded: it would stand in the way of real trades
-        taker = _hot(xp, xp.where(p < high - dust, slope, -far), k)
-        giver = _hot(xp, xp.where(p > low + dust, -slope, -far), k)
+        taker = _hot(xp, xp.where(p < high - dust, wish, -far), k)
+        giver = _hot(xp, xp.where((p > low + dust) & (taker < 1), -wish, -far), k)
         x, y = dot(taker, xp.where(taker > 0, p, 0 * p)), dot(giver, p)
         rows = curvature.product(taker - giver + 0 * p)
         h = -dot(rows, taker - giver)
@@ -208,6 +213,20 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
     g = u + curvature.product(p)
     p, _, _ = backend.scan(trade, (p, g + 0 * bend, xp.sum(0 * u)), k)
     return p
+
+
+def _wish(regularizer: Any, g: Array, bend: Array, p: Array, low: Any, high: Any) -> Array:
+    """How far each coordinate would move alone at one price for all, the mean of their slopes by weight, [..., k]."""
+    backend = backend_of(p)
+    xp = backend.xp
+    g, bend, p = backend.stop_gradient((g, bend, p))
+    slope = g - regularizer.grad(p)
+    sound = xp.isfinite(slope)
+    weight = xp.where(sound & (p > low), p - low, xp.zeros_like(p))
+    total = weight.sum(-1)[..., None]
+    price = (weight * xp.where(sound, slope, xp.zeros_like(slope))).sum(-1)[..., None]
+    price = price / xp.where(total > 0, total, xp.ones_like(total))
+    return best_coordinate(regularizer, g - price + bend * p, bend, low, high, p) - p
 
 
 def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: Array) -> Array:
@@ -233,18 +252,19 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
     fixed = backend.stop_gradient((slope, h, x, y))
 
     def body(now: tuple[Array, ...]) -> tuple[Array, ...]:
-        d, left, right, count = now
+        d, left, right, _, count = now
         up = rise(d, *fixed)
         left, right = xp.where(up > 0, d, left), xp.where(up > 0, right, d)
         ahead = d + up / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
         inside = (ahead > left) & (ahead < right) & (count % 3 < 2)
-        return xp.where(inside, ahead, left + (right - left) / 2), left, right, count + 1
+        close = (right - left <= 2 * eps * right) | (xp.abs(ahead - d) <= 2 * eps * xp.minimum(d, fixed[3] - d))
+        # a root nearer to the end of the room than rounding is that end
+        close = close | (end - d <= 2 * eps * end) | (up == 0)
+        return xp.where(close, d, xp.where(inside, ahead, left + (right - left) / 2)), left, right, close, count + 1
 
     end = backend.stop_gradient(room)
-    begin = (end / 2, xp.zeros_like(end), end, xp.sum(xp.zeros_like(end)))
-    d, _, _, _ = backend.while_loop(
-        lambda now: xp.any(now[2] - now[1] > 2 * eps * now[2]) & (now[3] < _MOST_STEPS), body, begin
-    )
+    begin = (end / 2, xp.zeros_like(end), end, ~(end > 0), xp.sum(xp.zeros_like(end)))
+    d = backend.while_loop(lambda now: xp.any(~now[3]) & (now[4] < _MOST_STEPS), body, begin)[0]
     # one more step, with the derivative of the root
     more = rise(d, slope, h, x, y) / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
     d = clip(xp.where(xp.isfinite(more), d + more, d), 0.0, room)
