@@ -15,7 +15,7 @@ _CALLS = 4  # times as many systems as a cache holds in eager torch, which pays 
 
 
 def factor(system: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> the solution of system Y = rhs, by Cholesky's factor; NaN where it is not positive definite."""
+    """rhs [..., k, r] -> the solution of system Y = rhs, by Cholesky's factor; NaN where there is none."""
     backend = backend_of(system)
     if backend.name == "jax":
         from jax.lax import linalg
