@@ -88,7 +88,12 @@ class InnerSolver(Protocol):
 
 @runtime_checkable
 class SteppableSolver(InnerSolver, Protocol):
-    """An inner solver whose iterations can be taken one at a time (and differentiated)."""
+    """An inner solver whose iterations can be taken one at a time (and differentiated).
+
+    Optional: an attribute `not_unrollable`, a sentence, says why derivatives must not be taken through the iterations
+    although they can be taken one at a time; `Unrolled` then refuses the solver with that sentence. A solver without
+    the attribute may be unrolled.
+    """
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any: ...
 

@@ -82,7 +82,7 @@ class Auto:
         )
 
     def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
-        """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is better placed."""
+        """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is."""
         if isinstance(problem.energy, Metric):
             # a metric's closed form serves the examples whose v lies in C; the others are iterated
             return ProjectedGradient() if isinstance(solver, ClosedForm) else None

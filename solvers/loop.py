@@ -199,12 +199,31 @@ def solution(
     gap = getattr(state, "gap", None) if gap is None else gap
     if gap is None and hasattr(state, "bound"):
         gap = state.bound - problem.value(v, p)
+    p, gap = _feasible(problem, v, p, gap)
     limit, broken = (xp.full_like(final.steps, int(r)) for r in (Result.STEP_LIMIT, Result.NOT_FINITE))
     otherwise = xp.where(final.active, limit, broken)
     otherwise = xp.where(final.stalled, xp.full_like(limit, int(Result.STALLED_AT_KINK)), otherwise)
     otherwise = xp.where(sound, otherwise, broken)
     result = verdict.results(problem, v, p, state.error, stop, finished(state, stop) & sound, otherwise, gap)
     return Solution(p, state.error, final.steps, verdict.converged(result), result)
+
+
+def _feasible(problem: InnerProblem, v: Input, p: Array, gap: Array | None) -> tuple[Array, Array | None]:
+    """p, projected where its sum is off by more than rounding, as the multiplier of large scores may leave it."""
+    total = getattr(problem.domain, "total", None)
+    if total is None:
+        return p, gap
+    backend = backend_of(p)
+    off = problem.domain.violation(p)
+    gap = verdict.duality_gap(problem, v, p)[0] if gap is None else gap
+
+    def mend(given: tuple[Array, Array]) -> tuple[Array, Array]:
+        inside = problem.domain.project(given[0])
+        return inside, verdict.duality_gap(problem, v, inside)[0]
+
+    off_by_much = backend.xp.any(off > 8 * backend.eps(p) * max(1.0, total))
+    found: tuple[Array, Array] = backend.cond(off_by_much, mend, lambda given: given, (p, gap))
+    return found
 
 
 def all_finite(p: Array) -> Array:

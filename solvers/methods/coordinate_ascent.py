@@ -26,7 +26,7 @@ _BLOCK = 8
 
 
 class State(NamedTuple):
-    """p [..., k]; the number of sweeps []; how far p may be from where a sweep would leave it, and its rounding, [...]."""
+    """p [..., k]; the number of sweeps []; what the last sweep moved and left over, and its rounding, [...]."""
 
     p: Array
     count: Array
@@ -127,8 +127,8 @@ class CoordinateAscent:
 def _left(problem: InnerProblem, curvature: Any, moved: Array) -> Array:
     """A bound of the gap after a sweep of exact updates that moved p by `moved` >= 0, [...].
 
-    A coordinate was at its best when it was visited; later moves have changed its score by at most h_j sum_i h_i moved_i,
-    with h^2 the diagonal of -U.
+    A coordinate was at its best when it was visited; later moves have changed its score by at most
+    h_j sum_i h_i moved_i, with h^2 the diagonal of -U.
     """
     xp = backend_of(moved).xp
     h = xp.sqrt(xp.abs(curvature.diagonal()))

@@ -1,9 +1,9 @@
 """A primal-dual interior-point method: about a dozen steps whatever the conditioning, one linear system each.
 
 The bounds low <= p <= high become barriers: with multipliers zl, zu of the distances to them, Newton's method follows
-(p - low) zl = (high - p) zu = mu to mu = 0. Omega stays as it is; where it is an entropy its own curvature joins that of
-the barriers. An entropy with a small gamma is neither smooth nor a barrier: methods that rely on it as either crawl,
-this one does not notice.
+(p - low) zl = (high - p) zu = mu to mu = 0. Omega stays as it is; where it is an entropy its own curvature joins that
+of the barriers. An entropy with a small gamma is neither smooth nor a barrier: methods that rely on it as either need
+thousands of steps, and this one does not rely on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from solvers.loop import check, iterate, solution
 from solvers.methods.last_digits import finish
 from solvers.methods.newton_system import responder_at, slope_at
 
-_MOST = 512  # coordinates: one k x k system per step and example
 _LEAST = 1e-30  # the smallest p at which an entropy is asked for its gradient
 _BACK = 0.995  # of the way to the nearest bound is as far as a step goes
 _STEPS = 60  # more are never of use: rounding has won
@@ -50,9 +49,9 @@ class State(NamedTuple):
 class InteriorPoint:
     """Predictor and corrector steps of a primal-dual interior-point method; p [..., k].
 
-    Serves smooth concave energies on boxes and (capped) simplices with any separable regularizer or none. A step factors
-    diag(omega'') - H plus the barriers' curvature (k x k; m x m where U = -A A^T has a rank below k). It starts from the
-    middle of C: a warm start p0 is not used. The error is the gap divided by max(1, |value|).
+    Serves smooth concave energies on boxes and (capped) simplices with any separable regularizer or none. A step
+    factors diag(omega'') - H plus the barriers' curvature (k x k; m x m where U = -A A^T has a rank below k). It starts
+    from the middle of C: a warm start p0 is not used. The error is the gap divided by max(1, |value|).
     References: Mehrotra (1992); Saunders and Tomlin (1996), PDCO, for separable objectives.
     """
 

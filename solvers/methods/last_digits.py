@@ -1,8 +1,8 @@
 """The last digits of p: Newton's step in p itself, for methods whose p inherits the rounding of other unknowns.
 
-With r = p_Omega(grad Phi(p)) - p a step solves (I - J H) d = r. A method that computes p = p_Omega(theta) moves p, where
-Omega is weak, by much more than rounding when theta moves to the next number of its dtype; d is a correction to p and
-keeps p's own digits.
+With r = p_Omega(grad Phi(p)) - p a step solves (I - J H) d = r. A method that computes p = p_Omega(theta) moves p,
+where Omega is weak, by much more than rounding when theta moves to the next number of its dtype; d is a correction to p
+and keeps p's own digits.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ def small_system(A: Array, D: Array, balanced: bool) -> Array:
 def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
     """r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T: an m x m system.
 
-    Where D is large most of D r cancels: the answer is put into its equation once, and what is left over is answered too.
+    Where D is large most of D r cancels: the answer is put into its equation once, and what it leaves over is answered
+    too.
     """
     system = small_system(A, D, False)
     xp = backend_of(D).xp

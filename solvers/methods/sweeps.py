@@ -41,9 +41,9 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
 def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
     """argmax_x s x - h x^2 / 2 - omega(x) for the entropies made of x log x, elementwise, without bounds.
 
-    In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, convex and increasing: Newton's steps from a start that
-    is right for large |c| reach rounding in four. The other logarithm of BinaryShannon is treated the same way on the
-    half where it is small; the other half is its mirror image.
+    In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, convex and increasing: Newton's steps from a start
+    that is right for large |c| reach rounding in five. The other logarithm of BinaryShannon is treated the same way on
+    the half where it is small; the other half is its mirror image.
     """
     xp = backend_of(s).xp
     binary = isinstance(regularizer, BinaryShannon)
@@ -74,9 +74,9 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
 def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
     """theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
 
-    Where omega is weak q is nearly a step, and Newton's steps in theta overshoot; those in x = q(theta) creep where q is
-    flat. On each side of the root the shorter of the two is taken, which stays on its side where q is convex or concave,
-    and a bracket guards the rest. For any x, min(x, q(s - h x)) lies on the left: the search starts from there.
+    Where omega is weak q is nearly a step, and Newton's steps in theta overshoot; those in x = q(theta) creep where q
+    is flat. The shorter of the two is taken, which stays on its side of the root where q is convex or concave, and a
+    bracket guards the rest. For any x, min(x, q(s - h x)) lies on the left: the search starts from there.
     """
     backend = backend_of(s)
     xp = backend.xp
@@ -234,9 +234,9 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
     xp = backend_of(x).xp
     if isinstance(regularizer, Quadratic | Zero):
         c = regularizer.curvature if isinstance(regularizer, Quadratic) else 0.0
-        rise, bend = slope - c * (x - y), h + 2 * c
-        free = rise / xp.where(bend > 0, bend, xp.ones_like(bend))
-        return clip(xp.where(bend > 0, free, xp.where(rise > 0, room, 0 * room)), 0.0, room)
+        pull, bend = slope - c * (x - y), h + 2 * c
+        free = pull / xp.where(bend > 0, bend, xp.ones_like(bend))
+        return clip(xp.where(bend > 0, free, xp.where(pull > 0, room, 0 * room)), 0.0, room)
 
     backend = backend_of(x)
     eps = backend.eps(x)
