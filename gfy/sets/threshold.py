@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gfy.backend import backend_of
+from gfy.numerics.arithmetic import clip
 from gfy.protocols import Array
 
 _MAX_STEPS = 200
@@ -41,6 +42,7 @@ def threshold(
     xp = backend.xp
     fixed, low, high = backend.stop_gradient((theta, low, high))
     eps = backend.eps(fixed)
+    tiny = 1e-30 if eps > 1e-10 else 1e-280
 
     def search(scores: Array, tau: Array, low: Array, high: Array, done: Array) -> _Bracket:
         def body(state: _Bracket) -> _Bracket:
@@ -50,8 +52,9 @@ def threshold(
             low = xp.where(excess >= 0, tau, state.low)
             high = xp.where(excess <= 0, tau, state.high)
             middle = low + (high - low) / 2
-            proposal = tau + excess / xp.where(weight > 0, weight, xp.ones_like(weight))
-            inside = (weight > 0) & (proposal > low) & (proposal < high)
+            inside = weight * (high - low) > xp.abs(excess)  # a smaller slope leads out of the bracket, or overflows
+            proposal = tau + excess / xp.where(inside, weight, xp.ones_like(weight))
+            inside = inside & (proposal > low) & (proposal < high)
             bisect = ~inside | (state.step % 3 == 2)
             following = xp.where(bisect, middle, proposal)
             met = xp.abs(excess) <= 4 * eps * total
@@ -76,9 +79,14 @@ def threshold(
     ends = found.low - found.tau - room, found.high - found.tau + room
     finer = search(near, xp.zeros_like(room), *ends, found.met)
     shifted = shifted - backend.stop_gradient(finer.tau)
+    least, most = finer.low - finer.tau, finer.high - finer.tau
     for _ in range(2):  # the first step repairs rounding
         near = backend.stop_gradient(shifted)
         weight = slope(near).sum(-1)[..., None]
         excess = argmax(shifted).sum(-1)[..., None] - total
-        shifted = shifted - excess / xp.where(weight > 0, weight, xp.full_like(weight, float("inf")))
+        step = excess / xp.where(weight > tiny, weight, xp.full_like(weight, float("inf")))
+        fixed = backend.stop_gradient(step)
+        taken = clip(fixed, least, most)  # where hardly anything moves with tau, rounding would carry it away
+        shifted = shifted - (taken + (step - fixed))
+        least, most = least - taken, most - taken
     return shifted
