@@ -131,3 +131,58 @@ def test_nothing_to_certify_gets_a_sentence() -> None:
     with pytest.raises(gfy.GfyValueError, match="NaN or infinite"):
         gfy.certify(problem, np.zeros((1, 2)), np.array([[np.nan, 0.0]]))
     assert gfy.certify(problem, np.zeros((0, 2)), np.zeros((0, 2))).gap.shape == (0,)
+
+
+def test_an_indefinite_matrix_is_refused_whatever_its_size(rng: np.random.Generator) -> None:
+    """The tangent is no bound then: at most points the gap was below the true suboptimality."""
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), BOX)
+    for k in (2, 130):
+        U = np.diag(np.linspace(-1.0, 2.0, k))
+        with pytest.raises(gfy.GfyValueError, match=r"claims to be concave but U has the eigenvalue 2"):
+            gfy.certify(problem, gfy.LinearQuadratic.Input(np.zeros((1, k)), U[None]), np.zeros((1, k)))
+    honest = gfy.InnerProblem(gfy.LinearQuadratic(concave=False), gfy.BinaryGini(), BOX)
+    found = gfy.certify(honest, gfy.LinearQuadratic.Input(np.zeros((1, k)), U[None]), np.zeros((1, k)))
+    assert not found.concave
+    assert "stationarity only" in found.says
+
+
+@pytest.mark.parametrize("concave", [True, False])
+def test_an_asymmetric_matrix_is_refused(concave: bool) -> None:
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(concave), gfy.BinaryGini(), BOX)
+    U = np.array([[[-1.0, 0.5], [0.0, -1.0]]])
+    with pytest.raises(gfy.GfyValueError, match="U must be symmetric"):
+        gfy.certify(problem, gfy.LinearQuadratic.Input(np.zeros((1, 2)), U), np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused(bad: float) -> None:
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
+    v = gfy.Pairwise.Input(np.array([[0.0, bad]]), np.zeros((1, 2, 1)))
+    with pytest.raises(gfy.GfyValueError, match=r"Pairwise.Input.u holds 1 values that are NaN or infinite"):
+        gfy.certify(problem, v, np.zeros((1, 2)))
+
+
+def test_an_eigenvalue_that_passes_as_rounding_is_paid_for() -> None:
+    """Phi = 5e-11 p^2 is not concave, by less than the check can ask for: the bound must hold all the same."""
+    for omega in (gfy.Zero(), gfy.SquaredNorm(1e-12), gfy.SquaredNorm(1e-3)):
+        problem = gfy.InnerProblem(gfy.LinearQuadratic(), omega, gfy.Box(-1.0, 1.0))
+        # the second example is large, and with it what counts as rounding
+        U = np.array([[[1e-10, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, -1.0]]])
+        found = gfy.certify(problem, gfy.LinearQuadratic.Input(np.zeros((2, 2)), U), np.zeros((2, 2)))
+        at_the_end = 5e-11 - omega.value(np.array([[1.0, 0.0]]))[0]
+        assert found.gap[0] >= at_the_end - found.value[0]
+
+
+def test_a_claim_of_concavity_is_told_and_tried(asarray: Make, rng: np.random.Generator) -> None:
+    v, p = asarray(rng.normal(size=(3, 4))), asarray(rng.uniform(size=(3, 4)))
+    true = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) - (p**4).sum(-1), concave=True, k=4)
+    found = gfy.certify(gfy.InnerProblem(true, gfy.BinaryGini(), BOX), v, p)
+    assert found.concave
+    assert found.claimed
+    assert "claims" in found.says
+    false = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) + (p**4).sum(-1), concave=True, k=4)
+    for domain in (BOX, gfy.Simplex(), gfy.Ball(2.0), gfy.Reals()):
+        with pytest.raises(gfy.GfyValueError, match="claims to be concave in p but is not"):
+            gfy.certify(gfy.InnerProblem(false, gfy.SquaredNorm(), domain), v, p)
+    said = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) + (p**4).sum(-1), k=4)
+    assert not gfy.certify(gfy.InnerProblem(said, gfy.SquaredNorm(), BOX), v, p).concave

@@ -241,7 +241,7 @@ def test_the_gap_is_at_least_the_suboptimality(name: str, regularizer: str, ener
         problem = gfy.InnerProblem(objective.given()[0], REGULARIZERS[regularizer](gamma), SETS[name])
         for p in _tried(name, best, rng):
             found = gfy.certify(problem, objective.given()[1], p[None])
-            rounding = ROUNDING * (objective.size(truth) + objective.size(p))
+            rounding = ROUNDING * (objective.size(truth) + objective.size(np.abs(p)))
             assert found.concave
             assert found.gap.shape == (1,)
             assert found.gap[0] >= objective.value(truth) - found.value[0] - rounding, (gamma, scale, p)
