@@ -20,6 +20,7 @@ from gfy.errors import GfyValueError, PrecisionWarning
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
+from gfy.regularizers.base import Separable
 from gfy.regularizers.bounds import GapBound
 from gfy.sets.base import BandSet
 from gfy.telling import warn_once
@@ -257,10 +258,10 @@ def _try_claim(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> Non
 
 
 def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.ndarray:
-    """p, within its bounds to the last digit, and where it is outside C its projection: a point outside has no value."""
+    """p, within its bounds to the last digit; where it is outside C its projection, since a point outside has no value."""
     if isinstance(problem.domain, BandSet):
         p = np.clip(p, *problem.domain.bounds(p))
-    elif getattr(problem.regularizer, "least", -np.inf) > -np.inf:
+    elif isinstance(problem.regularizer, Separable):
         p = np.clip(p, problem.regularizer.least, problem.regularizer.most)
     outside = (violation > 0)[..., None]
     return np.where(outside, problem.domain.project(p), p) if outside.any() else p

@@ -21,7 +21,7 @@ from gfy.protocols import Array
 
 
 class Layer(NamedTuple):
-    """One layer of rectifiers: M [..., h, k], b [..., h], and Wz [..., h, h of the layer below] >= 0, None in the first."""
+    """One layer of rectifiers: M [..., h, k], b [..., h], and Wz >= 0 [..., h, h below], None in the first layer."""
 
     M: Array
     b: Array
@@ -95,7 +95,7 @@ class Stacked(NamedTuple):
         return s
 
     def linear(self, on: Array) -> Array:
-        """Q [..., n, k]: the derivative of the pre-activations in p where the rectifiers `on` pass and no other does."""
+        """Q [..., n, k]: the derivative of the pre-activations in p where the rectifiers `on` pass and no others do"""
         Q = self.M + 0 * on[..., None]
         for _ in self.rounds():
             Q = self.M + self.N @ (on[..., None] * Q)

@@ -1,7 +1,7 @@
 """Derivatives at kinks: the maximum is a saddle point, and its multipliers say which slope each rectifier has.
 
-With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), t in a set
-that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*, t*): the
+With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t in
+a set that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*, t*): the
 envelope theorem at the saddle point. p* moves with v so that the kinks it lies on stay kinks: they are equations of
 the implicit function theorem, with their multipliers as further unknowns.
 """
@@ -23,7 +23,7 @@ from gfy.protocols import Array, Input
 
 
 def unsupported(problem: InnerProblem) -> str | None:
-    """Why the multipliers of the energy's kinks cannot be found, in a sentence; None where they can or none are needed."""
+    """Why the multipliers of the energy's kinks cannot be found, in a sentence; None where they can or need not be."""
     return saddle.unsupported(problem.regularizer, problem.domain) if problem.energy.kinked else None
 
 

@@ -124,7 +124,7 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
 
 
 def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> System:
-    """dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) one after the other; Q is 0 off the kinks.
+    """dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) side by side; Q is 0 off the kinks.
 
     By elimination of dp: the small matrix Q J Q^T, with a 1 on the diagonal where there is no kink.
     """
@@ -160,8 +160,8 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
 def _neumann(product: Operator, tol: float) -> Operator:
     """Neumann's series of the damped system: x + w (b - M x) until it rests, M = I - J H.
 
-    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that w = 1 / (1 + r / 2)
-    converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
+    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that
+    w = 1 / (1 + r / 2) converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
     """
 
     def run(b: Array) -> Array:

@@ -44,8 +44,8 @@ class Unrolled(Mode):
             return f"{solver.name} has no iterations to unroll (no init/step): use Envelope or Implicit"
         if problem.energy.kinked:
             return (
-                f"{problem.energy.name} has kinks in p: steps along its slopes stall there or hop from side to side, and "
-                "their derivative is not that of the solution; use Implicit, or Envelope for values"
+                f"{problem.energy.name} has kinks in p: steps along its slopes stall there or hop from side to side, "
+                "and their derivative is not that of the solution; use Implicit, or Envelope for values"
             )
         refusal = getattr(solver, "not_unrollable", None)
         if refusal is not None:

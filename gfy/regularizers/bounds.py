@@ -186,7 +186,7 @@ class _Tangents:
         return xp.where(known, gap, none), xp.where(known, over, none)
 
     def _slope(self, q: Array) -> tuple[Array, Array, Array]:
-        """grad f(q), its rounding, and whether it is finite [...]; where a coordinate is the same all over C it is 0."""
+        """grad f(q), its rounding, and whether it is finite [...]; 0 where a coordinate is the same all over C."""
         xp = namespace(q)
         own = self.regularizer.grad(q)
         if not bool(xp.all(xp.isfinite(own))):

@@ -28,8 +28,9 @@ class DualNewton:
     step can cycle between two breakpoints for ever). Otherwise a semismooth Newton method with an m x m system
     and a line search; the simplex has one more multiplier. A concave energy with kinks (`ConcaveSpen` and
     `InputConvexNetwork` with relu, any energy that has `kinks`) is solved for the multipliers of its rectifiers by an
-    interior-point method with a Newton finish, for every regularizer with an argmax map and for Omega = 0. On a processor, quadratic regularizers on boxes with 2 <= m <= 32
-    run compiled where numba is installed (the extra `native`): the same method, some times faster.
+    interior-point method with a Newton finish, for every regularizer with an argmax map and for Omega = 0. On a
+    processor, quadratic regularizers on boxes with 2 <= m <= 32 run compiled where numba is installed (the extra
+    `native`): the same method, some times faster.
     u [..., k], A [..., k, m] -> p [..., k].
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
     """

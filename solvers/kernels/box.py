@@ -2,7 +2,7 @@
 
 A sweep sets each coordinate to its best value and brings the gradient g up to date, which costs nothing for a
 coordinate that stays at its bound. A few of them find nearly all bounds that are active; Newton's step on the
-other coordinates (Cholesky) is then exact. A step that leaves the box is projected and searched, and followed by a sweep.
+other coordinates (Cholesky) is then exact. A step that leaves the box is projected and searched, then a sweep follows.
 References: Bertsekas (1982), projected Newton methods; Hsieh et al. (2008), coordinate ascent.
 """
 
@@ -59,7 +59,7 @@ def sweep(U, c, scale, low, high, p, g):
 
 @piece
 def residual(c, low, high, p, g):
-    """The largest |p_Omega(grad Phi(p)) - p|: 0 exactly at the solution, and at least 1/c times its distance's bound."""
+    """The largest |p_Omega(grad Phi(p)) - p|: 0 at the solution, and at least 1/c times the bound of its distance."""
     worst, sound = 0.0, 0.0
     for j in range(p.shape[0]):
         worst = max(worst, abs(clamp(p[j] + g[j] / c, low[j], high[j]) - p[j]))

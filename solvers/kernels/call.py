@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import backend_of, leaves
+from gfy.backend import backend_of, leaves, tree_map
 from gfy.energies.base import Dense, LowRank
 from gfy.energies.shifted import Shifted
 from gfy.numerics import native
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
 
 
 def serves(problem: InnerProblem, v: Input) -> bool:
-    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of the kernels' kinds."""
+    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of a kernel's kind."""
     if not native.installed() or facts_of(problem) is None:
         return False
     backend = backend_of(v)
@@ -94,7 +94,8 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
     if len(batch) == 1:
         return found
-    return Solution(*(x.reshape((*batch, *x.shape[1:])) for x in found))
+    whole: Solution = tree_map(lambda x: x.reshape((*batch, *x.shape[1:])), found)
+    return whole
 
 
 def _rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:

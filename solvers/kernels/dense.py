@@ -1,6 +1,6 @@
 """Semismooth Newton on psi(q) = -1/2 <q, U q> + Omega*(b + U q), one example at a time: any Omega and set of `respond`.
 
-psi is convex and its value bounds the maximum from above; its gradient -U (q - p) vanishes where q = p = p_Omega(b + U q).
+psi is convex and its value bounds the maximum from above; its gradient -U (q - p) vanishes at q = p = p_Omega(b + U q).
 With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), e = b + U p - theta; the
 constraint on sum p adds one multiplier. A bracketed search along the step for the zero of psi's slope makes it global.
 Reference: Qi and Sun (1993), a nonsmooth version of Newton's method.

@@ -1,7 +1,8 @@
 """Cholesky's factor of the block of a matrix that some coordinates span, in panels of eight columns.
 
 T [panels, rows, 8] holds the upper triangle: T[j // 8, i, j % 8] for row i and column j >= i, n filled up to a multiple
-of four by the identity; a factor has its diagonal inverted. A right-hand side stands beside it as one more column, and is solved forward on the way.
+of four by the identity; a factor has its diagonal inverted. A right-hand side stands beside it as one
+more column, and is solved forward on the way.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -45,7 +46,7 @@ def gather(U, sign, which, n, T):
 
 @piece
 def factor(T, n, columns, C):
-    """Replace T by its factor R, and the right-hand sides (columns rows.. of `columns`) by R^-T of them; C [10] is room.
+    """Replace T by its factor R, and the right-hand sides (columns rows.. of `columns`) by R^-T of them; C [10] is room
 
     A pivot that is not positive is replaced by a large one, which leaves its coordinate where it is; returns how many.
     """

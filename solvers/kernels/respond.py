@@ -123,7 +123,7 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
         new = tau + (c * np.log(total / wanted) if kind == SHANNON else excess / weight)
         if not left < new < right or count % 3 == 2:  # Newton's steps can cycle between two kinks
             new = left + 0.5 * (right - left)
-        if new == left or new == right:
+        if new == left or new == right:  # noqa: SIM109 (a compiled loop)
             break
         tau = new
     if weight > 0:  # tau has no digits left: the last of the excess is taken from p itself

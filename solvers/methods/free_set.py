@@ -17,10 +17,10 @@ from solvers.methods.projected_newton import ProjectedNewton
 class ActiveSet:
     """Coordinate sweeps, then Newton on the free coordinates, for quadratic energies; p [..., k].
 
-    On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A quadratic
-    Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other coordinates
-    (Cholesky) is then exact, and a step that leaves the box is projected and searched. Simplices and entropies are solved
-    by semismooth Newton steps on the dual, globalised by a search along the step. Without numba, on other devices
+    On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A
+    quadratic Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other
+    coordinates (Cholesky) is then exact, and a step that leaves the box is projected and searched. Simplices and
+    entropies are solved by semismooth Newton steps on the dual, globalised by a search along the step. Without numba, on other devices
     and for other regularizers it takes the steps of `ProjectedNewton`.
 
     `error` is the residual max |p_Omega(grad Phi(p)) - p|; `steps` counts sweeps and Newton steps.

@@ -114,7 +114,8 @@ class Objective:
 
     def size(self, p: np.ndarray) -> float:
         """What the rounding of the value is a small multiple of, a miss of the constraints by rounding included."""
-        squares = 0.0 if self.energy == "linear" else float((np.abs(self.A).T @ np.abs(p)) @ (np.abs(self.A).T @ np.abs(p)))
+        across = np.abs(self.A).T @ np.abs(p)
+        squares = 0.0 if self.energy == "linear" else float(across @ across)
         return math.fsum(np.abs(self.terms(p))) + squares + float(np.abs(self.u).sum()) + self.gamma
 
     def model(self, p: Any) -> Any:

@@ -111,7 +111,8 @@ def test_closed_form_without_bounds() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33, 64])
 def test_every_size(k: int) -> None:
     """Blocks of four rows and eight columns, and what is left of them."""
-    for omega, domain in ((gfy.BinaryGini(), gfy.Box(0.0, 1.0)), (gfy.SquaredNorm(), gfy.Reals()), (gfy.Shannon(), gfy.Simplex())):
+    kinds = ((gfy.BinaryGini(), gfy.Box(0.0, 1.0)), (gfy.SquaredNorm(), gfy.Reals()), (gfy.Shannon(), gfy.Simplex()))
+    for omega, domain in kinds:
         problem = problem_of(omega, domain)
         v = place(dense(k, k=k), "torch")
         found = solve(problem, v)
@@ -139,7 +140,8 @@ def test_degenerate_matrices(omega: Any, domain: Any) -> None:
     a = rng.normal(size=k)
     copies = np.repeat(np.arange(k // 2), 2)
     A = rng.normal(size=(k // 2, 3))[copies]
-    cases = [(rng.normal(size=k), 0 * ones), (np.zeros(k), -ones), (a, -np.outer(a, a)), (a[copies], -A @ A.T), (0 * a, 0 * ones)]
+    cases = [(rng.normal(size=k), 0 * ones), (np.zeros(k), -ones), (a, -np.outer(a, a))]
+    cases += [(a[copies], -A @ A.T), (0 * a, 0 * ones)]
     for u, U in cases:
         v = place(gfy.LinearQuadratic.Input(u[None], U[None]), "torch")
         found = solve(problem, v)
@@ -253,7 +255,8 @@ def test_jax_transformations() -> None:
     expected = np.asarray(work(v))
     assert np.array_equal(jax.jit(work)(v), expected)
     assert np.array_equal(jax.vmap(work)(v), expected)
-    assert np.array_equal(jax.jit(jax.vmap(jax.vmap(work, in_axes=(type(v)(0, None),))))(type(v)(v.u[:, None], v.U)), expected[:, None])
+    twice = jax.jit(jax.vmap(jax.vmap(work, in_axes=(type(v)(0, None),))))
+    assert np.array_equal(twice(type(v)(v.u[:, None], v.U)), expected[:, None])
     shared = type(v)(v.u, v.U[0])
     both = jax.vmap(work, in_axes=(type(v)(0, None),))(shared)
     np.testing.assert_allclose(both, work(shared), atol=1e-14)
