@@ -258,7 +258,7 @@ def _try_claim(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> Non
 
 
 def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.ndarray:
-    """p, within its bounds to the last digit; where it is outside C its projection, since a point outside has no value."""
+    """p within its bounds to the last digit; its projection where it is outside C, since it has no value there."""
     if isinstance(problem.domain, BandSet):
         p = np.clip(p, *problem.domain.bounds(p))
     elif isinstance(problem.regularizer, Separable):

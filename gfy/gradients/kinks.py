@@ -1,9 +1,9 @@
 """Derivatives at kinks: the maximum is a saddle point, and its multipliers say which slope each rectifier has.
 
-With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t in
-a set that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*, t*): the
-envelope theorem at the saddle point. p* moves with v so that the kinks it lies on stay kinks: they are equations of
-the implicit function theorem, with their multipliers as further unknowns.
+With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t
+in a set that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*,
+t*): the envelope theorem at the saddle point. p* moves with v so that the kinks it lies on stay kinks: they are
+equations of the implicit function theorem, with their multipliers as further unknowns.
 """
 
 from __future__ import annotations

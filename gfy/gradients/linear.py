@@ -160,8 +160,8 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
 def _neumann(product: Operator, tol: float) -> Operator:
     """Neumann's series of the damped system: x + w (b - M x) until it rests, M = I - J H.
 
-    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that
-    w = 1 / (1 + r / 2) converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
+    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that w = 1 / (1 +
+    r / 2) converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
     """
 
     def run(b: Array) -> Array:

@@ -26,7 +26,7 @@ _RIDGE = 1_000  # units of rounding on a unit diagonal: more kinks than free coo
 
 
 class Inner(NamedTuple):
-    """The interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x with its bounds and sums."""
+    """The interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, bounds and sums."""
 
     s: Array
     y: Array

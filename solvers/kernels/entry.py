@@ -1,8 +1,9 @@
 """The one function that the outside calls: XLA's handler of a foreign function, which torch and NumPy call alike.
 
 Its arguments are u [B, k], a matrix [B or 1, k, n], a start [B or 0, k] and `facts` (see `FACTS`, then the bounds low
-[k] and high [k]), all of one dtype; it writes p [B, k] and the error [B] in that dtype, steps and result [B] as int32. Work
-is done in float64. The layout of the call is `XLA_FFI_CallFrame` of `xla/ffi/api/c_api.h`, read as 8-byte words.
+[k] and high [k]), all of one dtype; it writes p [B, k] and the error [B] in that dtype, steps and result [B] as
+int32. Work is done in float64. The layout of the call is `XLA_FFI_CallFrame` of `xla/ffi/api/c_api.h`, read as 8-byte
+words.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"

@@ -20,8 +20,8 @@ class ActiveSet:
     On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A
     quadratic Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other
     coordinates (Cholesky) is then exact, and a step that leaves the box is projected and searched. Simplices and
-    entropies are solved by semismooth Newton steps on the dual, globalised by a search along the step. Without numba, on other devices
-    and for other regularizers it takes the steps of `ProjectedNewton`.
+    entropies are solved by semismooth Newton steps on the dual, globalised by a search along the step. Without
+    numba, on other devices and for other regularizers it takes the steps of `ProjectedNewton`.
 
     `error` is the residual max |p_Omega(grad Phi(p)) - p|; `steps` counts sweeps and Newton steps.
     References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
