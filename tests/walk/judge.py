@@ -118,7 +118,12 @@ def _accepted(cell: Cell) -> Outcome:
         leaves = draw(entry, k, cell.layout, rng)
     arrays = {name: ops.array(leaf) for name, leaf in leaves.items()}
     v = entry.tree(energy, arrays)
-    found = ops.stage(lambda w: solver.solve(problem, energy.coerce(w), None, stop), cell.staged)(v)
+    def solve(w: Any) -> Any:
+        if cell.dtype in ("float16", "bfloat16"):  # the public functions compute half precision in float32
+            return gfy.argmax(problem, w, solver=solver, stop=stop, return_solution=True)
+        return solver.solve(problem, energy.coerce(w), None, stop)
+
+    found = ops.stage(solve, cell.staged)(v)
     p = ops.numpy(found.p)
     happy = np.asarray(ops.numpy(found.converged)).astype(bool)
     batch = batch_of(cell.layout)

@@ -15,6 +15,8 @@ import pytest
 from walk import catalogue, cells, table
 from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, judge, refused
 
+pytestmark = pytest.mark.slow  # a covering selection takes minutes, the whole hours
+
 ENERGIES = [entry.name for entry in catalogue.ENERGIES]
 
 
