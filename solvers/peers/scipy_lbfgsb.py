@@ -9,6 +9,7 @@ import numpy as np
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
+from gfy.regularizers import Zero
 from gfy.sets import BandSet
 from solvers.peers.host import One, on_host
 
@@ -29,6 +30,8 @@ class ScipyLBFGSB:
             return f"L-BFGS-B knows bounds only, not {problem.domain.name}"
         if not problem.energy.array_api:
             return f"{problem.energy.name} is not written for NumPy arrays, which SciPy works on"
+        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
+            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
         return None
 
     def solve(
