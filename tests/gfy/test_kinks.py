@@ -90,7 +90,8 @@ def cases() -> list[Any]:
     for kind in NETWORKS:
         for number, (omega, domain) in enumerate(PAIRS):
             for backend in ("torch", "jax") if number < 2 else ("torch",):
-                found.append(pytest.param(kind, omega, domain, backend, id=f"{kind}-{omega.name}-{domain.name}-{backend}"))
+                name = f"{kind}-{omega.name}-{domain.name}-{backend}"
+                found.append(pytest.param(kind, omega, domain, backend, id=name))
     return found
 
 

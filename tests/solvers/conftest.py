@@ -1,4 +1,4 @@
-"""The problems that the solver tests share, importable as `solver_problems`, and the CVXPY reference of kinks, `lifted`."""
+"""What the solver tests share: problems as `solver_problems`, the CVXPY reference of kinks as `lifted`."""
 
 from __future__ import annotations
 

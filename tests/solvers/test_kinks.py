@@ -160,4 +160,5 @@ def test_what_has_no_multipliers_is_refused() -> None:
     entropy = gfy.InnerProblem(spen, gfy.Shannon(), HULL)
     assert "no argmax map" in str(solvers.Auto().unsupported(entropy))
     oracle = gfy.OracleHull(lambda scores: np.eye(6)[scores.argmax(-1)], 6)
-    assert "known by its oracle alone" in str(solvers.DualNewton().unsupported(gfy.InnerProblem(spen, gfy.Zero(), oracle)))
+    plain = gfy.InnerProblem(spen, gfy.Zero(), oracle)
+    assert "known by its oracle alone" in str(solvers.DualNewton().unsupported(plain))
