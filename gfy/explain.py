@@ -12,6 +12,7 @@ from typing import Any
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
+from gfy.gradients.kinks import unsupported as kinks_unsupported
 from gfy.problem import InnerProblem
 from gfy.protocols import InnerSolver
 from gfy.theory.calibration import calibration_bound, not_calibrated
@@ -130,10 +131,16 @@ def explain(
         calibrated,
         bounds,
         {solver.name: solver.unsupported(problem) for solver in chosen},
-        {mode.name: {solver.name: mode.unsupported(problem, solver) for solver in chosen} for mode in modes}
+        {mode.name: {solver.name: _refused(mode, problem, solver) for solver in chosen} for mode in modes}
         if chosen
         else {},
     )
+
+
+def _refused(mode: Any, problem: InnerProblem, solver: InnerSolver) -> str | None:
+    """Why a mode gives no derivative of the maximum with a solver; None where it does."""
+    reason: str | None = mode.unsupported(problem, solver)
+    return reason or kinks_unsupported(problem)
 
 
 def _targets(k: int | None) -> dict[str, Any]:

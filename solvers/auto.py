@@ -85,7 +85,8 @@ class Auto:
         """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is."""
         if isinstance(problem.energy, Metric):
             # a metric's closed form serves the examples whose v lies in C; the others are iterated
-            return ProjectedGradient() if isinstance(solver, ClosedForm) else None
+            other = DualNewton() if problem.energy.kinked else ProjectedGradient()
+            return other if isinstance(solver, ClosedForm) else None
         if isinstance(solver, ClosedForm) or InteriorPoint().unsupported(problem) is not None:
             return None
         rank = _rank(problem, v)

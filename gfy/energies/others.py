@@ -6,12 +6,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gfy.backend import backend_of, namespace
 from gfy.energies.base import Energy
 from gfy.energies.custom import CustomEnergy, FunctionEnergy, TreeInput
+from gfy.energies.kinks import Kinks, Layer
 from gfy.energies.linear import LinearEnergy, VectorInput
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.numerics.arithmetic import clip, dot
+from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 from gfy.sets.ball import Ball
 
@@ -99,6 +102,18 @@ class Metric(FunctionEnergy):
     def proven(self) -> bool:  # type: ignore[override]
         return not callable(self.cost)  # a metric need not be convex, norms are
 
+    @property
+    def kinked(self) -> bool:  # type: ignore[override]
+        return self.cost == "manhattan"
+
+    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
+        """-|p - v| = (p - v) - 2 relu(p - v) in each coordinate."""
+        if not self.kinked:
+            return None
+        ones = namespace(v.v).ones_like(v.v)
+        eye = backend_of(v).asarray(np.eye(v.v.shape[-1]), like=v.v)
+        return Kinks(ones, -v.v.sum(-1), (Layer(eye, -v.v),), 2 * ones)
+
     def value(self, v: Any, p: Array) -> Array:
         xp = namespace(p)
         if callable(self.cost):
@@ -120,14 +135,11 @@ class Metric(FunctionEnergy):
         return -apart / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
 
     def majorant(self, v: Any, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-        """At a kink of -C any slope of (dual) length at most 1 bounds it from above: the best cancels Omega's own."""
-        if callable(self.cost):
+        """At p = v any slope of length at most 1 bounds a Euclidean -C from above: the best cancels Omega's own."""
+        if self.cost != "euclidean":
             return super().majorant(v, p, regularizer, domain)
         apart, wanted = p - v.v, regularizer.grad(p)
-        if self.cost == "manhattan":
-            kink, inside = apart == 0, clip(wanted, -1.0, 1.0)
-        else:
-            kink, inside = dot(apart, apart)[..., None] == 0, Ball(1.0).project(wanted)
+        kink, inside = dot(apart, apart)[..., None] == 0, Ball(1.0).project(wanted)
         slope = namespace(p).where(kink, inside, self.grad_p(v, p))
         return slope, self.value(v, p) - dot(slope, p)
 

@@ -121,7 +121,7 @@ def step(given: Parts, now: Inner) -> Inner:
         return mu * xp.minimum(share * share * share, xp.ones_like(share)), d
 
     still = tuple(0 * part for part in (s, s, s, s, x, slack, slack, now.sums))
-    _, d = backend.scan(aimed, (0 * mu, still), 2)  # predictor, corrector
+    _, d = aimed(aimed((0 * mu, still)))  # predictor, corrector
     far = length(d)
     s = s + far * d[0]
     x = respond(given, st.scores(s), x) if room is None else x + far * d[4]

@@ -8,7 +8,6 @@ finds them exactly. Multipliers are always feasible, so that D(s) is an upper bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ class Saddle(NamedTuple):
     s: Array
     error: Array  # the larger of the worst rectifier's violation of optimality and the relative duality gap
     noise: Array  # the error that rounding leaves
+    gap: Array  # D(s) less the value at p: a bound of p's suboptimality
     tries: Array  # cheap Newton steps so far
     inner: interior.Inner
 
@@ -74,41 +74,41 @@ def start(given: Parts, p: Array | None = None) -> Saddle:
     on = xp.where(a > 0, xp.ones_like(a), xp.where(a < 0, 0 * a, 0.5 + 0 * a))
     s = st.spread(on, 0 * on)
     p = respond(given, st.scores(s), inner.x)
-    error, noise = _measure(given, s, p)
-    tries = xp.astype(0 * error, xp.int32)
-    return Saddle(p, s, error, noise, tries if newton.serves(given) else tries + _TRIES, inner)
+    found = _measure(given, s, p)
+    tries = xp.astype(0 * found[0], xp.int32)
+    return Saddle(p, s, *found, tries if newton.serves(given) else tries + _TRIES, inner)
 
 
 def step(given: Parts, state: Saddle) -> Saddle:
     """One Newton step for the examples that still try those, one interior-point step for the others."""
-    xp = backend_of(state.s).xp
+    backend = backend_of(state.s)
     active = state.error > state.noise
     trying = active & (state.tries < _TRIES)
-    if newton.serves(given):
-        state = _once(xp.any(trying), lambda now: _try(given, now, trying), state)
     rest = active & ~trying
-    return _once(xp.any(rest), lambda now: _go_inside(given, now, rest), state)
-
-
-def _once(needed: Array, work: Callable[[Saddle], Saddle], state: Saddle) -> Saddle:
-    """work(state) where it is needed, state otherwise: nothing is computed that is not."""
-    backend = backend_of(state.s)
-    return backend.while_loop(lambda now: now[1], lambda now: (work(now[0]), now[1] & False), (state, needed))[0]
+    same = lambda now: now  # noqa: E731
+    if newton.serves(given):
+        state = backend.cond(backend.xp.any(trying), lambda now: _try(given, now, trying), same, state)
+    return backend.cond(backend.xp.any(rest), lambda now: _go_inside(given, now, rest), same, state)
 
 
 def _try(given: Parts, state: Saddle, trying: Array) -> Saddle:
     xp = backend_of(state.s).xp
     s, p, fell = newton.step(given, state.s, state.p)
-    error, noise = _measure(given, s, p)
-    keep = trying & fell
+    moved = _taken(state, trying & fell, p, s, _measure(given, s, p))
     tries = xp.where(fell, state.tries + 1, 0 * state.tries + _TRIES)
-    return Saddle(
-        xp.where(keep[..., None], p, state.p),
-        xp.where(keep[..., None], s, state.s),
-        xp.where(keep, error, state.error),
-        xp.where(keep, noise, state.noise),
-        xp.where(trying, tries, state.tries),
-        state.inner,
+    return moved._replace(tries=xp.where(trying, tries, state.tries))
+
+
+def _taken(state: Saddle, where: Array, p: Array, s: Array, measured: tuple[Array, Array, Array]) -> Saddle:
+    """The state with another point in the examples `where` [...]."""
+    pick = backend_of(s).xp.where
+    error, noise, gap = measured
+    return state._replace(
+        p=pick(where[..., None], p, state.p),
+        s=pick(where[..., None], s, state.s),
+        error=pick(where, error, state.error),
+        noise=pick(where, noise, state.noise),
+        gap=pick(where, gap, state.gap),
     )
 
 
@@ -122,22 +122,16 @@ def _go_inside(given: Parts, state: Saddle, going: Array) -> Saddle:
     inner = interior.Inner(*(xp.where(going[..., None], after, before) for after, before in pairs))
     s = st.feasible(0 * inner.s, xp.stack([inner.s, interior.finish(given, inner)]))
     p = respond(given, st.scores(s), inner.x)
-    error, noise = _measure(given, s, p)
+    measured = _measure(given, s, p)
+    state = state._replace(inner=inner)
     for i in range(2):
-        nearer = going & (error[i] < state.error)
-        state = Saddle(
-            xp.where(nearer[..., None], p[i], state.p),
-            xp.where(nearer[..., None], s[i], state.s),
-            xp.where(nearer, error[i], state.error),
-            xp.where(nearer, noise[i], state.noise),
-            state.tries,
-            inner,
-        )
+        one = measured[0][i], measured[1][i], measured[2][i]
+        state = _taken(state, going & (one[0] < state.error), p[i], s[i], one)
     return state
 
 
-def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array]:
-    """How far feasible multipliers s [..., n] and the p that answers them are from a saddle point, and rounding's part.
+def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
+    """How far feasible multipliers s [..., n] and the p that answers them are from a saddle; rounding's part; the gap.
 
     D(s) less the value at p is sum s y + r z, with y and z the negative and positive parts of the pre-activations and
     r what s leaves of its range: no digits cancel.
@@ -157,4 +151,4 @@ def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array]:
     gamma = given.omega.strong_convexity(given.domain) or 1.0
     blur = xp.max(xp.abs(theta), axis=-1) * xp.max(xp.sum(xp.abs(st.M), axis=-1), axis=-1) / gamma
     noise = backend.eps(s) * ((256 if isinstance(given.omega, Zero) else 16) * size + blur)
-    return xp.maximum(xp.max(apart, axis=-1), gap / (1 + value)), noise
+    return xp.maximum(xp.max(apart, axis=-1), gap / (1 + value)), noise, gap

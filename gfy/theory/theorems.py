@@ -108,6 +108,11 @@ def _conjugate(problem: InnerProblem) -> Iterator[Finding]:
         )
         kinks = _kinks_in_v(problem)
         how = f"; {kinks}" if kinks else "; differentiable in v"
+        if energy.kinked:
+            how = (
+                f"; {energy.name} has kinks in p, so the theorem is applied at the saddle point of p and their "
+                "multipliers: differentiable in v where the multipliers of its kinks are unique"
+            )
         yield Finding("envelope theorem (gradients without dp*/dv)", True, f"p* is unique and {place}{how}")
     if not energy.concave:
         reason = f"{energy.name} is not concave in p"

@@ -7,6 +7,7 @@ Nothing of the library's energies, maps or solvers is used: only the parameters 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,10 +50,54 @@ def _pick(leaf: np.ndarray, rank: int, i: int) -> np.ndarray:
 
 def value(network: Network, omega: Any, p: np.ndarray) -> float:
     """Phi(p) - Omega(p) in plain NumPy."""
-    z = None
-    for M, b, Wz in network.layers:
-        z = np.maximum(M @ p + b + (0 if Wz is None else Wz @ z), 0)
+    z = np.maximum(preactivations(network, p)[-len(network.weights) :], 0)
     return float(network.constant + network.u @ p - network.weights @ z - plain_omega(omega, p))
+
+
+def preactivations(network: Network, p: np.ndarray) -> np.ndarray:
+    """What the rectifiers are given at p, layer after layer."""
+    found: list[np.ndarray] = []
+    for M, b, Wz in network.layers:
+        found.append(M @ p + b + (0 if Wz is None else Wz @ np.maximum(found[-1], 0)))
+    return np.concatenate(found)
+
+
+def polished(network: Network, omega: Any, domain: Any) -> np.ndarray:
+    """CVXPY's p for a quadratic Omega on a box or simplex, the bounds and kinks it lies on solved for exactly."""
+    _, p = maximum(network, omega, domain)
+    curvature, tilt = {
+        "SquaredNorm": (omega.gamma, 0.0), "Gini": (omega.gamma, omega.gamma / 2),
+        "BinaryGini": (2 * omega.gamma, omega.gamma),
+    }[omega.name]  # fmt: skip
+    close = 1e-5
+    equations, goals, outer = [], [], network.u + tilt
+    low, high = (domain.low, domain.high) if isinstance(domain, gfy.Box) else (0.0, np.inf)
+    for j, row in enumerate(np.eye(len(p))):
+        for bound in (low, high):
+            if abs(p[j] - bound) < close:
+                equations.append(row)
+                goals.append(bound)
+    if not isinstance(domain, gfy.Box):
+        equations.append(np.ones(len(p)))
+        goals.append(domain.total)
+    # the linear map of each layer where its rectifiers pass, block or lie on their kink
+    below: tuple[np.ndarray, np.ndarray] | None = None
+    for M, b, Wz in network.layers:
+        inner, shift = (M, b) if below is None else (M + Wz @ below[0], b + Wz @ below[1])
+        a = inner @ p + shift
+        for i in np.flatnonzero(np.abs(a) < close):
+            equations.append(inner[i])
+            goals.append(-shift[i])
+        passes = (a >= close).astype(float)
+        below = passes[:, None] * inner, passes * shift
+    assert below is not None
+    outer = outer - below[0].T @ network.weights
+    A, rhs = np.array(equations).reshape(-1, len(p)), np.array(goals)
+    blank = np.zeros((len(A), len(A)))
+    system = np.block([[curvature * np.eye(len(p)), A.T], [A, blank]])
+    exact = np.linalg.lstsq(system, np.concatenate([outer, rhs]), rcond=None)[0][: len(p)]
+    assert np.abs(exact - p).max() < 1e-4
+    return exact
 
 
 def plain_omega(omega: Any, p: np.ndarray) -> float:
@@ -77,11 +122,11 @@ def plain_omega(omega: Any, p: np.ndarray) -> float:
 
 
 def maximum(network: Network, omega: Any, domain: Any) -> tuple[float, np.ndarray]:
-    """The maximum as CVXPY finds it (the mean of what Clarabel proves from both sides), and its p."""
+    """The maximum as CVXPY and Clarabel find it, and its p."""
     import cvxpy as cp
 
     p = cp.Variable(len(network.u))
-    constraints, extra = _inside(cp, domain, p)
+    constraints = _inside(cp, domain, p)
     z = None
     for M, b, Wz in network.layers:
         a = M @ p + b + (0 if Wz is None else Wz @ z)
@@ -89,9 +134,10 @@ def maximum(network: Network, omega: Any, domain: Any) -> tuple[float, np.ndarra
         constraints += [z >= a, z >= 0]
     objective = network.u @ p - network.weights @ z - _omega(cp, omega, p)
     model = cp.Problem(cp.Maximize(objective), constraints)
-    model.solve(solver=cp.CLARABEL, **TIGHT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may say that it stopped short of 1e-12
+        model.solve(solver=cp.CLARABEL, **TIGHT)
     assert model.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE), model.status
-    del extra
     return float(model.value) + network.constant, np.asarray(p.value)
 
 
@@ -114,22 +160,22 @@ def _omega(cp: Any, omega: Any, p: Any) -> Any:
     raise NotImplementedError(omega.name)
 
 
-def _inside(cp: Any, domain: Any, p: Any) -> tuple[list[Any], Any]:
+def _inside(cp: Any, domain: Any, p: Any) -> list[Any]:
     if isinstance(domain, gfy.Reals):
-        return [], None
+        return []
     if isinstance(domain, gfy.Box):
-        return [p >= np.asarray(domain.low), p <= np.asarray(domain.high)], None
+        return [p >= np.asarray(domain.low), p <= np.asarray(domain.high)]
     if isinstance(domain, gfy.Simplex):
-        return [p >= 0, cp.sum(p) == 1], None
+        return [p >= 0, cp.sum(p) == 1]
     if isinstance(domain, gfy.CappedSimplex):
-        return [p >= 0, p <= 1, cp.sum(p) == domain.k], None
+        return [p >= 0, p <= 1, cp.sum(p) == domain.k]
     if isinstance(domain, gfy.Ball):
-        return [cp.norm(p) <= domain.radius], None
+        return [cp.norm(p) <= domain.radius]
     if isinstance(domain, gfy.Birkhoff):
         n = round(p.shape[0] ** 0.5)
         rows, columns = np.kron(np.eye(n), np.ones((1, n))), np.kron(np.ones((1, n)), np.eye(n))
-        return [p >= 0, rows @ p == 1, columns @ p == 1], None
+        return [p >= 0, rows @ p == 1, columns @ p == 1]
     if isinstance(domain, gfy.ConvexHull):
         weights = cp.Variable(len(domain.points))
-        return [weights >= 0, cp.sum(weights) == 1, p == domain.points.T @ weights], weights
+        return [weights >= 0, cp.sum(weights) == 1, p == domain.points.T @ weights]
     raise NotImplementedError(domain.name)
