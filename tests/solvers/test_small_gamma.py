@@ -46,7 +46,11 @@ def maximum(u: np.ndarray, U: np.ndarray, gamma: float, total: float | None) -> 
 
 @pytest.mark.parametrize("gamma", [0.1, 1e-3, 1e-6])
 @pytest.mark.parametrize("domain", [BOX, SIMPLEX, CAPPED], ids=lambda d: d.name)
-@pytest.mark.parametrize("solver", [solvers.CoordinateAscent(), solvers.Auto()], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "solver",
+    [pytest.param(solvers.CoordinateAscent(), marks=pytest.mark.slow), solvers.Auto()],  # thousands of trades
+    ids=lambda s: s.name,
+)
 def test_the_maximum_is_found(solver: Any, domain: Any, gamma: float) -> None:
     """Coordinate ascent called itself converged at values lower by 6 to 10, Auto at values lower by 0.3 to 2."""
     pytest.importorskip("torch")
