@@ -67,7 +67,7 @@ def study(store: Store, cases: Sequence[Case], say: Say) -> list[dict[str, Any]]
 
     def done(cell: Cell, row: dict[str, Any]) -> None:
         who = " ".join(str(row[name]) for name in ("problem", "energy", "solver") if row.get(name))
-        what = f"{row['status']}: {row['reason']}"
+        what = f"{row['status']}: {row.get('reason')}"
         if row.get("score") is not None:
             what = f"{row['score']:.6g} ({row['score_name']})"
         say(f"{who}, k = {row.get('k')}, seed {row.get('seed')}: {what}")
