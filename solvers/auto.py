@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of, tree_map
@@ -70,7 +70,7 @@ class Auto:
         following = self.next(problem, v, solver)
         if following is None:
             return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
-        short = Stop(stop.tol, min(stop.max_steps, _TRIES)) if relative.serves(problem) else stop
+        short = replace(stop, max_steps=min(stop.max_steps, _TRIES)) if relative.serves(problem) else stop
         found: Solution = solver.solve(problem, v, p0, short)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))

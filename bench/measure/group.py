@@ -74,7 +74,9 @@ class Preparation:
         if known is not None and known.fits(tol):
             return known
         solver = solver_of(cell.solver)
-        fixed = getattr(solver, "fixed_tolerance", False) or (known is not None and not known.dynamic)
+        # A solver of steps is stopped by the loop, which compares; of any other it is not known what it does with it.
+        fixed = getattr(solver, "fixed_tolerance", not hasattr(solver, "step"))
+        fixed = fixed or (known is not None and not known.dynamic)
         self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
         return self._staged[key]
 

@@ -107,9 +107,9 @@ def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[s
 class Staged:
     """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch.
 
-    The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless the
-    solver says that it must know it while it is staged (`fixed_tolerance`), or the program calls the host, where an
-    argument of the outer program cannot be read.
+    The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless it is
+    `fixed`, or the program calls the host, where an argument of the outer program cannot be read. A solver says by its
+    attribute `fixed_tolerance` whether it must know its tolerance while it is staged; one that has no `step` must.
     """
 
     def __init__(

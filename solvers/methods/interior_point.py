@@ -9,7 +9,7 @@ thousands of steps, and this one does not rely on it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gfy.backend import backend_of
@@ -83,7 +83,7 @@ class InteriorPoint:
         check(self, problem)
         backend = backend_of(v)
         v = backend.stop_gradient(v)
-        deep = Stop(_DEEP * stop.tol, min(stop.max_steps, _STEPS))
+        deep = replace(stop, tol=_DEEP * stop.tol, max_steps=min(stop.max_steps, _STEPS))
         final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), deep)
         p, gap = finish(problem, v, final.state.best, final.state.gap, -math.inf)
         state = final.state._replace(p=p, gap=gap, error=gap / _size(problem, v, p))
