@@ -99,9 +99,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check the style of every Python file with ruff."""
+    """Check the style and the layout of every Python file with ruff."""
     session.install("-c", "constraints.txt", "ruff")
     session.run("ruff", "check", *(session.posargs or ["."]))
+    session.run("ruff", "format", "--check", *(session.posargs or ["."]))
 
 
 @nox.session

@@ -161,7 +161,9 @@ def draw(folder: Path = FIGURES) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for drawn in pictures():
-        svg = re.sub(r"(<svg [^>]*>)", rf"\1<desc>data {digest(drawn)}</desc>", on_white(svg_text(drawn)), count=1)
+        svg = re.sub(
+            r"(<svg [^>]*>)", rf"\1<desc>data {digest(drawn)}</desc>", on_white(svg_text(drawn)), count=1
+        )
         (folder / f"{drawn.name}.svg").write_text(svg, "utf-8")
 
 
@@ -202,8 +204,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 where something is out of date")
-    parser.add_argument("--site", action="store_true", help="also make what the site shows and the tree does not keep")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing, exit 1 where something is out of date"
+    )
+    parser.add_argument(
+        "--site", action="store_true", help="also make what the site shows and the tree does not keep"
+    )
     options = parser.parse_args()
     if options.check:
         found = stale()

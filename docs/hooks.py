@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 CLI_MARK = "<!-- the command line -->"
-_NORM_BAR = re.compile(r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>")  # of one height, whether it carries an exponent or not
+_NORM_BAR = re.compile(
+    r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>"
+)  # of one height, whether it carries an exponent or not
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
@@ -71,7 +73,9 @@ def _parameter(p: Any) -> str:
     flag = p.param_type_name == "option"
     shown = ", ".join(f"`{name}`" for name in (*p.opts, *p.secondary_opts)) if flag else f"`{p.name.upper()}`"
     default = p.default
-    value = "" if default is None or default is False or callable(default) else getattr(default, "value", default)
+    value = (
+        "" if default is None or default is False or callable(default) else getattr(default, "value", default)
+    )
     value = "on" if default is True else value
     text = (getattr(p, "help", None) or "").replace("|", "\\|")
     return f"| {shown} | {f'`{value}`' if value not in ('', [], ()) else ''} | {text} |"

@@ -51,7 +51,9 @@ class TowardsFixedPoint:
             return f"{problem.energy.name} is not a concave quadratic: the best step has no closed form"
         return None
 
-    def solve(self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()) -> Solution:
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
         return run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
@@ -91,7 +93,9 @@ def main() -> None:
     rng = np.random.default_rng(0)
     batch, k = (8, 10) if QUICK else (256, 174)
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
-    inputs = gfy.Pairwise.Input(u=2 * rng.normal(size=(batch, k)), A=rng.normal(size=(batch, k, 1)) / np.sqrt(k))
+    inputs = gfy.Pairwise.Input(
+        u=2 * rng.normal(size=(batch, k)), A=rng.normal(size=(batch, k, 1)) / np.sqrt(k)
+    )
     for framework in ("jax", "torch"):
         library = get_backend(framework)
         v = tree_map(lambda leaf, library=library: library.asarray(leaf, dtype="float64"), inputs)

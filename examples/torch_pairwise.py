@@ -57,7 +57,8 @@ def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> gfy.Fenchel
 def main() -> None:
     data = correlated(n_train=400, n_test=200)
     x, y, x_test, y_test = (
-        torch.as_tensor(a, dtype=torch.float32) for a in (data.train.X, data.train.Y, data.test.X, data.test.Y)
+        torch.as_tensor(a, dtype=torch.float32)
+        for a in (data.train.X, data.train.Y, data.test.X, data.test.Y)
     )
     for kind in (Unary, Pairwise):
         torch.manual_seed(0)

@@ -28,7 +28,9 @@ from gfy.telling import warn_once
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDINGS = 4  # of a gradient's sum, in eps times the root of the sum of its terms' squares
 _POINTS = 8  # of C at which a claim of concavity is tried
-_DOUBTFUL = 1e-5  # a violation of concavity relative to the values that no rounding explains, in float32 neither
+_DOUBTFUL = (
+    1e-5  # a violation of concavity relative to the values that no rounding explains, in float32 neither
+)
 
 
 class Certificate(NamedTuple):
@@ -87,7 +89,10 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     given = source.to_numpy(p).astype(np.float64)
     violation = _checked(problem, v, given)
     claimed = energy.concave and not (energy.linear or energy.proven)
-    with _float64(source), np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # inf is an answer here
+    with (
+        _float64(source),
+        np.errstate(over="ignore", divide="ignore", invalid="ignore"),
+    ):  # inf is an answer here
         double = get_backend("numpy") if energy.array_api else source
         v64 = tree_map(lambda leaf: _double_leaf(double, source, leaf, energy), v)
         wide = replace(problem, energy=energy.computed_in("float64", v64))
@@ -184,7 +189,9 @@ def _distance(
         found = np.minimum(found, (1 + L / mu) * (residual + off + 4 * _EPS * length))
     found = np.where(curved, found, np.inf)
     domain = problem.domain
-    return np.minimum(found, domain.diameter(bound.best.shape[-1])) if domain.compact and curved.any() else found
+    return (
+        np.minimum(found, domain.diameter(bound.best.shape[-1])) if domain.compact and curved.any() else found
+    )
 
 
 def _blur(problem: InnerProblem, v: Any, p: Array, slope: Array) -> Array:

@@ -18,7 +18,9 @@ from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
-_TRIES = 300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
+_TRIES = (
+    300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
+)
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -50,8 +52,12 @@ class Auto:
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
-        if energy.kinked and problem.concave:  # gradient steps stall at kinks: the dual solves it or nothing does
-            return Choice(dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier")
+        if (
+            energy.kinked and problem.concave
+        ):  # gradient steps stall at kinks: the dual solves it or nothing does
+            return Choice(
+                dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier"
+            )
         if dual.unsupported(problem) is None:
             rank = None if v is None else _rank(problem, v)
             if rank is None or rank <= _MOST_RANK:

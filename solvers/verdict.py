@@ -66,7 +66,9 @@ def rounding_floor(
     mu = omega.strong_convexity(domain)
     h = _bend(problem, v)
     scale = xp.abs(g) if h is None else xp.abs(g) + h * (h * xp.abs(p)).sum(-1)[..., None]
-    size = dot(xp.abs(g), xp.abs(p)) + xp.abs(omega.value(p)) + p.shape[-1] * (mu if math.isfinite(mu) else 0.0)
+    size = (
+        dot(xp.abs(g), xp.abs(p)) + xp.abs(omega.value(p)) + p.shape[-1] * (mu if math.isfinite(mu) else 0.0)
+    )
     return cost_of(problem, unit * scale) + unit * size
 
 

@@ -47,7 +47,9 @@ def settings() -> dict[str, Environment]:
         "OPENBLAS_CORETYPE": ("Nehalem", "Haswell"),
     }
     found = {f"{name}={value}": {name: value} for name, values in single.items() for value in values}
-    found |= {f"xla_cpu_max_isa={isa}": {"XLA_FLAGS": f"--xla_cpu_max_isa={isa}"} for isa in ("SSE4_2", "AVX2")}
+    found |= {
+        f"xla_cpu_max_isa={isa}": {"XLA_FLAGS": f"--xla_cpu_max_isa={isa}"} for isa in ("SSE4_2", "AVX2")
+    }
     found["NUMBA_CPU_NAME=generic"] = dict(GENERIC)
     found |= {f"threads={count}": threads(count) for count in (1, 2, 4)}
     found["oldest"] = {
@@ -91,9 +93,13 @@ def repeat(name: str, environment: Environment, pytest: list[str]) -> tuple[str,
 
 
 def main(given: list[str]) -> int:
-    mine, further = (given, []) if "--" not in given else (given[: given.index("--")], given[given.index("--") + 1 :])
+    mine, further = (
+        (given, []) if "--" not in given else (given[: given.index("--")], given[given.index("--") + 1 :])
+    )
     known = settings()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(known))
     parser.add_argument("--short", action="store_true", help=f"{' and '.join(SHORT)} on {len(FEW)} files")
     chosen = parser.parse_args(mine)

@@ -153,11 +153,15 @@ def test_a_right_arrow_passes(module: str, source: str) -> None:
 def test_the_store_stands_on_the_standard_library_and_pandas() -> None:
     for path, module, is_package in modules("bench/store"):
         names = {name for _, name in imported(ast.parse(path.read_text("utf-8")), module, is_package)}
-        assert {n.split(".")[0] for n in names if not within(n, ("bench.store",))} <= RECORDS_MAY_IMPORT, module
+        assert {n.split(".")[0] for n in names if not within(n, ("bench.store",))} <= RECORDS_MAY_IMPORT, (
+            module
+        )
 
 
 def test_every_room_has_its_place() -> None:
-    rooms = {f"{top}.{p.parent.name}" for top in ("bench", "reports") for p in (ROOT / top).glob("*/__init__.py")}
+    rooms = {
+        f"{top}.{p.parent.name}" for top in ("bench", "reports") for p in (ROOT / top).glob("*/__init__.py")
+    }
     assert rooms == set(BELOW)
 
 

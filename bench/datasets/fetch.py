@@ -31,7 +31,9 @@ class ResumingDownloader:
     part: Path
     attempts: int = 3
     timeout: float = 30.0
-    most_bytes: int = 2**30  # what a file may have at the most: an answer without an end must not fill the disk
+    most_bytes: int = (
+        2**30
+    )  # what a file may have at the most: an answer without an end must not fill the disk
     progress: Callable[[int, int | None], None] | None = None
 
     def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> None:
@@ -98,7 +100,9 @@ class ResumingDownloader:
 
     def _opened(self, resumed: bool) -> IO[bytes]:
         """The file to write, opened without following a link that may have appeared in the meantime."""
-        how = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if resumed else os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0)
+        how = (
+            os.O_WRONLY | os.O_CREAT | (os.O_APPEND if resumed else os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0)
+        )
         return os.fdopen(os.open(self.part, how, 0o644), "ab" if resumed else "wb")
 
 

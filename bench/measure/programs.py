@@ -192,7 +192,9 @@ def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
         stop = _stop(bench, tol, max_steps)
         loss = gfy.FenchelYoungLoss(bench.problem, solver=solver, gradient=mode, stop=stop)
-        values, _ = loss(v, y, p0, return_solution=True)  # what was not solved is judged outside, by its certificate
+        values, _ = loss(
+            v, y, p0, return_solution=True
+        )  # what was not solved is judged outside, by its certificate
         return values.sum()
 
     return bench.backend.value_and_grad(total)

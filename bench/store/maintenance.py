@@ -97,7 +97,9 @@ def verify(path: File) -> list[str]:
             connection.close()
     faults = [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
     if schema not in (0, SCHEMA):  # the keys of the first schema cannot be made again
-        faults.append(f"The file has schema {schema}, not {SCHEMA}: `gfy records migrate {path}` rewrites it.")
+        faults.append(
+            f"The file has schema {schema}, not {SCHEMA}: `gfy records migrate {path}` rewrites it."
+        )
     for row in plain_rows(frame):
         faults += _row_faults(row)
     return faults + _machine_faults(frame)

@@ -28,7 +28,15 @@ _FROM_EXTRA = {
     "backward_compile_s": "backward_compile_s", "backward_first_s": "backward_first_s",
     "backward_temp_bytes": "backward_temp_bytes", "backward_peak_host_bytes": "backward_peak_host_bytes",
 }  # fmt: skip
-_FACTS_OF_TRAINING = ("features", "rows", "hidden", "prior_hidden", "initialisation", "optimiser", "selection")
+_FACTS_OF_TRAINING = (
+    "features",
+    "rows",
+    "hidden",
+    "prior_hidden",
+    "initialisation",
+    "optimiser",
+    "selection",
+)
 _RECIPES = (1, 2, 3)  # of the multilabel tables, as long as the first schema was written
 
 
@@ -140,10 +148,15 @@ def migrate(path: str | PathLike[str], out: str | PathLike[str] | None = None) -
     if out is not None and target.exists():
         raise RecordsError(f"{target} exists and is left as it is: choose another name with --out.")
     check_header(source)
-    with sentences(source), closing(sqlite3.connect(source, timeout=60.0, isolation_level=None)) as connection:
+    with (
+        sentences(source),
+        closing(sqlite3.connect(source, timeout=60.0, isolation_level=None)) as connection,
+    ):
         schema = schema_of(connection, source)
         found = list(stored_rows(connection)) if schema else []
-        if out is None:  # what is still in the write-ahead log goes into the file that is about to be replaced
+        if (
+            out is None
+        ):  # what is still in the write-ahead log goes into the file that is about to be replaced
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     rows = found if schema == SCHEMA else [migrated(row) for row in found]
     newest = {row["key"]: row for row in sorted(rows, key=lambda row: str(row["created"]))}

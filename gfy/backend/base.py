@@ -50,7 +50,9 @@ class Backend(Protocol):
     def scan(self, body: Callable[[Tree], Tree], state: Tree, length: int) -> Tree:
         """Apply body `length` times; differentiable."""
 
-    def cond(self, which: Any, then: Callable[[Tree], Tree], otherwise: Callable[[Tree], Tree], given: Tree) -> Tree:
+    def cond(
+        self, which: Any, then: Callable[[Tree], Tree], otherwise: Callable[[Tree], Tree], given: Tree
+    ) -> Tree:
         """then(given) where the scalar `which` is true, else otherwise(given); both return trees of one shape."""
 
     # derivatives

@@ -17,7 +17,9 @@ class EagerLoops:
             state = body(state)
         return state
 
-    def cond(self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any) -> Any:
+    def cond(
+        self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any
+    ) -> Any:
         return then(given) if bool(which) else otherwise(given)
 
     def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:

@@ -26,7 +26,9 @@ class JaxBackend:
     def scan(self, body: Callable[[Any], Any], state: Any, length: int) -> Any:
         return jax.lax.scan(lambda s, _: (body(s), None), state, None, length=length)[0]
 
-    def cond(self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any) -> Any:
+    def cond(
+        self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any
+    ) -> Any:
         return jax.lax.cond(which, then, otherwise, given)
 
     def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:

@@ -47,7 +47,9 @@ _either.multiple_results = True
 _either.def_impl(lambda *args, host, other: jax.jit(host if jax.default_backend() == "cpu" else other)(*args))
 _either.def_abstract_eval(_shapes)
 batching.primitive_batchers[_either] = _mapped
-mlir.register_lowering(_either, mlir.lower_fun(lambda *args, host, other: other(*args), multiple_results=True))
+mlir.register_lowering(
+    _either, mlir.lower_fun(lambda *args, host, other: other(*args), multiple_results=True)
+)
 mlir.register_lowering(
     _either, mlir.lower_fun(lambda *args, host, other: host(*args), multiple_results=True), platform="cpu"
 )

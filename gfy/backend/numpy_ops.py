@@ -21,7 +21,9 @@ class NumpyBackend(EagerLoops):
     def _no_derivative(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("NumPy arrays carry no derivatives: pass jax arrays or torch tensors")
 
-    vjp = value_and_grad = jvp = custom_vjp = attach = checkpoint = gradient = hessian_product = _no_derivative
+    vjp = value_and_grad = jvp = custom_vjp = attach = checkpoint = gradient = hessian_product = (
+        _no_derivative
+    )
 
     def constant(self) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -55,7 +55,9 @@ def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: b
         return found.unfolded(p, t) - energy.value(v, p)
 
     same = lambda x: x  # noqa: E731
-    return value + backend.attach(0 * backend.stop_gradient(value), (v, p), change, lambda *_: (same, same, same))
+    return value + backend.attach(
+        0 * backend.stop_gradient(value), (v, p), change, lambda *_: (same, same, same)
+    )
 
 
 def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:

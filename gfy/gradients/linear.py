@@ -130,7 +130,9 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
     """
     backend = backend_of(theta)
     k, n = theta.shape[-1], kink.shape[-1]
-    moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, Q + 0 * theta[..., None, :])
+    moved = problem.regularizer.jacobian_product(
+        theta[..., None, :], problem.domain, Q + 0 * theta[..., None, :]
+    )
     eye = backend.asarray(np.eye(n), like=theta)
     gram = Q @ transpose(moved)
     # more kinks than directions in which p can move leave their multipliers undetermined: the shortest change is taken

@@ -73,7 +73,11 @@ class Regularizer:
         backend = backend_of(theta)
         point = backend.xp.broadcast_to(theta, x.shape)
         if backend.name == "numpy":  # it has no derivatives; the maps that come here are piecewise smooth
-            size = 1e-6 * (1 + np.abs(point).max(-1, keepdims=True)) / (1e-300 + np.abs(x).max(-1, keepdims=True))
+            size = (
+                1e-6
+                * (1 + np.abs(point).max(-1, keepdims=True))
+                / (1e-300 + np.abs(x).max(-1, keepdims=True))
+            )
             ahead, behind = (self.argmax(point + sign * size * x, domain) for sign in (1, -1))
             return (ahead - behind) / (2 * size)
         if backend.name == "jax":  # pushed forward, it can be transposed again

@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from gfy.regularizers.base import Regularizer, Separable
 
 _ROUNDINGS = 8  # of one elementary expression, in eps
-_INWARD = (1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.5)  # steps from p to the middle of C, where a slope is infinite
+_INWARD = (
+    1e-15,
+    1e-12,
+    1e-9,
+    1e-6,
+    1e-3,
+    0.1,
+    0.5,
+)  # steps from p to the middle of C, where a slope is infinite
 
 
 class GapBound(NamedTuple):
@@ -37,7 +45,9 @@ class GapBound(NamedTuple):
     gap: Array
     best: Array  # [..., k] p_Omega(theta), as well as it is computed
     off: Array  # [...] an upper bound of the distance of `best` to p_Omega(theta'); infinite where none is known
-    slack: Array  # [...] the part of the gap, either sign, that p's rounding in the constraints may account for
+    slack: (
+        Array  # [...] the part of the gap, either sign, that p's rounding in the constraints may account for
+    )
 
 
 class _Pull(NamedTuple):
@@ -203,7 +213,10 @@ class _Tangents:
         xp = namespace(self.theta)
         terms = getattr(self.regularizer, "coordinate_value", None)
         return sum(
-            (xp.abs(self.regularizer.value(x)) if terms is None else xp.abs(terms(x)).sum(-1) for x in points),
+            (
+                xp.abs(self.regularizer.value(x)) if terms is None else xp.abs(terms(x)).sum(-1)
+                for x in points
+            ),
             start=0 * self.theta.sum(-1),
         )
 

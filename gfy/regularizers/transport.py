@@ -48,9 +48,7 @@ class Margins:
         fixed = backend.stop_gradient(theta)
         scores = backend.stop_gradient(self._solved(fixed)) + (theta - fixed)
         matrix, slope = self._primal(scores)
-        correction = solve(
-            self._hessian(backend.stop_gradient(slope), backend.eps(theta)), _sums(matrix) - 1
-        )
+        correction = solve(self._hessian(backend.stop_gradient(slope), backend.eps(theta)), _sums(matrix) - 1)
         # only its derivative is wanted: in a null direction of the Hessian its value is rounding blown up
         return self._primal(scores - spread(correction - backend.stop_gradient(correction)))[0]
 
@@ -82,7 +80,9 @@ class Margins:
             ridge = 1e-3 * xp.where(error < 1, error, xp.ones_like(error))
             direction = solve(self._hessian(slope, eps, ridge), excess)
             longest = xp.max(xp.abs(direction), axis=-1)
-            direction = direction * (reach / xp.where(longest > reach, longest, reach + 0 * longest))[..., None]
+            direction = (
+                direction * (reach / xp.where(longest > reach, longest, reach + 0 * longest))[..., None]
+            )
             expected = (excess * direction).sum(-1)
 
             def too_long(length: Array) -> Array:

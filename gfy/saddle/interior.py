@@ -22,7 +22,9 @@ from gfy.saddle.response import Parts, jacobian, omega_at, respond
 
 _INSIDE = 0.995  # how far towards a bound a step may go
 _ROOM = 1e-12  # what a rectifier that nothing asks for may be given on the way
-_RIDGE = 1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
+_RIDGE = (
+    1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
+)
 
 
 class Inner(NamedTuple):
@@ -79,7 +81,9 @@ def step(given: Parts, now: Inner) -> Inner:
     lack = -(matvec(st.M, p) + st.b) - y - _turn_back(st, z)
     eye = backend.asarray(np.eye(s.shape[-1]), like=s)
     turn = eye if st.N is None else eye - st.N
-    system = rows @ transpose(moved) + (y / s)[..., None] * eye + (turn * (z / r)[..., None, :]) @ transpose(turn)
+    system = (
+        rows @ transpose(moved) + (y / s)[..., None] * eye + (turn * (z / r)[..., None, :]) @ transpose(turn)
+    )
     solve_units = _scaled_solve(system)
 
     def direction(t_s: Array, t_r: Array, t_x: Array) -> tuple[Array, ...]:
@@ -113,7 +117,9 @@ def step(given: Parts, now: Inner) -> Inner:
     def aimed(before: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
         """The direction for a given mean product, second-order terms of the last direction included; the next mean."""
         aim, d = before
-        d = direction(aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6])
+        d = direction(
+            aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6]
+        )
         far = length(d)
         left = dot(s + far * d[0], y + far * d[2]) + dot(r + far * d[1], z + far * d[3])
         left = left + dot(slack + far * d[5], now.bounds + far * d[6])

@@ -41,7 +41,9 @@ class Polyhedron(NamedTuple):
     def slack(self, x: Array) -> Array:
         return x @ transpose(self.G) + self.g
 
-    def system(self, curvature: Array, barrier: Array) -> Callable[[Array, Array | float], tuple[Array, Array]]:
+    def system(
+        self, curvature: Array, barrier: Array
+    ) -> Callable[[Array, Array | float], tuple[Array, Array]]:
         """(rhs [..., r, n], e [..., r, q]) -> dx, dtau with (E D E^T + G^T B G) dx + A^T dtau = rhs, A dx = e.
 
         D is the diagonal `curvature` [..., k] of Omega, B the diagonal `barrier` [..., m].
@@ -99,7 +101,9 @@ def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
     elif isinstance(domain, Birkhoff):
         n = domain.side(k)
         eye, ones = np.eye(n), np.ones((1, n))
-        A = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])[:-1]  # the last sum follows from the others
+        A = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])[
+            :-1
+        ]  # the last sum follows from the others
         a, G, g, start = np.ones(2 * n - 1), np.eye(k), np.zeros(k), np.full(k, 1 / n)
     elif isinstance(domain, ConvexHull):
         E = domain.points

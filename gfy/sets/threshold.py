@@ -52,7 +52,9 @@ def threshold(
             low = xp.where(excess >= 0, tau, state.low)
             high = xp.where(excess <= 0, tau, state.high)
             middle = low + (high - low) / 2
-            inside = weight * (high - low) > xp.abs(excess)  # a smaller slope leads out of the bracket, or overflows
+            inside = weight * (high - low) > xp.abs(
+                excess
+            )  # a smaller slope leads out of the bracket, or overflows
             proposal = tau + excess / xp.where(inside, weight, xp.ones_like(weight))
             inside = inside & (proposal > low) & (proposal < high)
             bisect = ~inside | (state.step % 3 == 2)

@@ -56,7 +56,9 @@ def speed_table(frame: pd.DataFrame) -> str:
     """Ours against the fastest certified peer, one line per piece of work, in Markdown."""
     lines = ["| work | best of ours | fastest peer | times faster |", "|---|---|---|---|"]
     for race in races(frame):
-        lines.append(f"| {race.work} | {_timing(race.ours)} | {_timing(race.peer)} | {significant(race.ratio)} |")
+        lines.append(
+            f"| {race.work} | {_timing(race.ours)} | {_timing(race.peer)} | {significant(race.ratio)} |"
+        )
     return "\n".join(lines)
 
 
@@ -77,7 +79,9 @@ def where(frame: pd.DataFrame) -> str:
     machines = sorted({str(parsed(text).get("cpu", "?")) for text in timed["machine_info"].dropna()})
     flagged = int(timed["loaded"].fillna(0).sum())
     load = f" {flagged} of {len(timed)} timings were taken while other programs were busy." if flagged else ""
-    return f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+    return (
+        f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+    )
 
 
 def _timing(row: Any) -> str:

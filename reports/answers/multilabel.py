@@ -49,7 +49,9 @@ class Effort:
 
 def trained(frame: pd.DataFrame) -> tuple[pd.DataFrame, Effort | None]:
     """The good rows of the newest recipe and the largest effort, one per cell, and that effort."""
-    rows = frame[(frame["kind"] == "multilabel") & (frame["family"] == "multilabel") & (frame["status"] == "ok")]
+    rows = frame[
+        (frame["kind"] == "multilabel") & (frame["family"] == "multilabel") & (frame["status"] == "ok")
+    ]
     if rows.empty:
         return rows, None
     params = rows["problem_params"].map(parsed)
@@ -148,8 +150,12 @@ def study(frame: pd.DataFrame, name: str, datasets: Sequence[str] = ()) -> pd.Da
     rows = rows.sort_values("created", kind="stable")
     rows = rows.assign(variant=rows["problem_params"].map(lambda text: parsed(text).get("variant")))
     rows = rows.drop_duplicates(["problem", "energy", "variant"], keep="last")
-    told = [(row["problem"], parsed(row["extra"])) for row in sorted(rows.to_dict("records"), key=_of_dataset)]
-    return pd.DataFrame([{"dataset": name} | {k: v for k, v in x.items() if k != "curve"} for name, x in told])
+    told = [
+        (row["problem"], parsed(row["extra"])) for row in sorted(rows.to_dict("records"), key=_of_dataset)
+    ]
+    return pd.DataFrame(
+        [{"dataset": name} | {k: v for k, v in x.items() if k != "curve"} for name, x in told]
+    )
 
 
 def significance(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFrame:
@@ -164,7 +170,9 @@ def significance(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFr
         right = {}
         for row in sorted(rows[rows["problem"] == dataset].to_dict("records"), key=_place):
             decisions = np.array(parsed(row["extra"])["right_decisions"], dtype=float)
-            right[row["energy"], row["loss"], row["gradient"]] = 100 * decisions / (int(row["k"]) * effort.seeds)
+            right[row["energy"], row["loss"], row["gradient"]] = (
+                100 * decisions / (int(row["k"]) * effort.seeds)
+            )
         for cell, scores in right.items():
             if cell != OURS and OURS in right:
                 test = {k: round(v, 5) for k, v in paired_bootstrap(right[OURS], scores).items()}

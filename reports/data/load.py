@@ -74,7 +74,10 @@ def _read(file: Path) -> pd.DataFrame:
 
 def _of_this_schema(frame: pd.DataFrame) -> pd.DataFrame:
     """An export of a store of the first schema as the rows that a migration would make of it."""
-    if not {"schema", "kind", "key", "status", "versions"} <= set(frame.columns) or not (frame["schema"] == 1).all():
+    if (
+        not {"schema", "kind", "key", "status", "versions"} <= set(frame.columns)
+        or not (frame["schema"] == 1).all()
+    ):
         return frame
     return pd.DataFrame([migrated(row) for row in plain_rows(frame)], columns=list(COLUMNS))
 

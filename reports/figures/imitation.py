@@ -27,14 +27,18 @@ def draw(seeds: pd.DataFrame) -> base.Drawn | None:
     tasks, settings = sorted(seeds["task"].unique()), sorted(seeds["setting"].unique())
     counts = sorted(seeds["trajectories"].unique())  # one axis for all panels, whatever is still missing
     each = 2.7 if len(settings) > 1 else 3.0
-    figure, axes = base.panels(len(settings) * len(tasks), across=len(tasks), width=2.7 * len(tasks), each=each)
+    figure, axes = base.panels(
+        len(settings) * len(tasks), across=len(tasks), width=2.7 * len(tasks), each=each
+    )
     handles: dict[str, Any] = {}
     places = [(setting, task) for setting in settings for task in tasks]
     for ax, (setting, task) in zip(axes, places, strict=True):
         part = seeds[(seeds["setting"] == setting) & (seeds["task"] == task)]
         handles |= _panel(ax, part, counts)
         ax.set(title=f"{task} ({setting})", ylabel="return" if task == tasks[0] else "")
-    base.legend_below(figure, {name: handles[name] for name in (*STYLES, "expert", "random") if name in handles})
+    base.legend_below(
+        figure, {name: handles[name] for name in (*STYLES, "expert", "random") if name in handles}
+    )
     grouped = seeds.groupby(["task", "setting", "model", "trajectories"])
     data = grouped.agg(
         mean=("return", "mean"), sd=("return", "std"), normalised=("normalised", "mean"), seeds=("seed", "size"),

@@ -52,7 +52,9 @@ INTRODUCTION = (
 
 
 def _differences(frame: pd.DataFrame) -> list[str]:
-    most = f"{frame['steps'].max()} steps of {frame['batch'].max()} examples" if len(frame) else "equal numbers"
+    most = (
+        f"{frame['steps'].max()} steps of {frame['batch'].max()} examples" if len(frame) else "equal numbers"
+    )
     return [
         "- The demonstrations are of other experts (see the data's own notes); their returns are near the paper's.",
         "- The environments are gymnasium's v5, not v2; Ant is observed without contact forces (27 numbers).",

@@ -133,7 +133,8 @@ def _html(effort: Effort, found: pd.DataFrame) -> str:
     table = details(found)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
     body = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell.text)}</td>" for cell in line) + "</tr>" for line in table.cells
+        "<tr>" + "".join(f"<td>{html.escape(cell.text)}</td>" for cell in line) + "</tr>"
+        for line in table.cells
     )
     cell = "td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:left}"
     style = "body{font-family:sans-serif;margin:2em}" + cell

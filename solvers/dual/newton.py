@@ -67,6 +67,7 @@ class DualNewton:
         curvature = problem.energy.curvature(v)
         assert isinstance(curvature, LowRank)
         if not _scalar(problem, curvature):
+
             def plain(v: Input, p0: Array | None) -> Solution:
                 return run(
                     self, problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop)
@@ -104,9 +105,7 @@ def _kinked(problem: InnerProblem) -> bool:
     return problem.energy.kinked and problem.concave
 
 
-def _finish(
-    problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop
-) -> tuple[Array, Array]:
+def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop) -> tuple[Array, Array]:
     """p with its last digits and a bound of its gap; `square` [...] is |F|^2 = |t - A^T p|^2.
 
     p = p_Omega(grad Phi(p) - A F), so that its gap is at most |A|^2 |F|^2 / (2 mu).

@@ -114,7 +114,10 @@ def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array]
     """The problem without a shift, its linear term [..., k] and its matrix."""
     if isinstance(problem.energy, Shifted):
         base = problem.energy.base
-        problem, v = InnerProblem(base, problem.regularizer, problem.domain), base.Input(v.v.u + v.c, *v.v[1:])
+        problem, v = (
+            InnerProblem(base, problem.regularizer, problem.domain),
+            base.Input(v.v.u + v.c, *v.v[1:]),
+        )
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, Dense | LowRank)
     return problem, v.u, curvature[0]

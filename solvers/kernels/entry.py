@@ -26,7 +26,10 @@ from solvers.kernels.vectors import address, doubles, floats, ints, longs
 BOX, DENSE, SCALAR, LOW_RANK = 0.0, 1.0, 2.0, 3.0
 FACTS = ("method", "kind", "c", "tilt", "total", "tol", "max_steps", "threads")
 _API_VERSION = 1 << 32  # of XLA's foreign functions, major 0 and minor 1: the oldest with what is used here
-_METADATA, _EXECUTE = 1, 3  # the extension by which XLA asks for that version; the stage at which arguments are there
+_METADATA, _EXECUTE = (
+    1,
+    3,
+)  # the extension by which XLA asks for that version; the stage at which arguments are there
 _F64 = 12
 _HALF = 0xFFFFFFFF  # an enum has four bytes, of eight
 _WORDS = 16
@@ -123,7 +126,24 @@ def work(frame):
                 warm = True
             if result == STEP_LIMIT and steps < max_steps:
                 error, more, result = dense(
-                    b, M, low, high, kind, c, total, tol, max_steps - steps, warm, p, W, which, T, C, V[0], V[1], V[2]
+                    b,
+                    M,
+                    low,
+                    high,
+                    kind,
+                    c,
+                    total,
+                    tol,
+                    max_steps - steps,
+                    warm,
+                    p,
+                    W,
+                    which,
+                    T,
+                    C,
+                    V[0],
+                    V[1],
+                    V[2],
                 )
                 steps += more
             if result == NOT_FINITE:

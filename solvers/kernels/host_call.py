@@ -42,7 +42,9 @@ def address() -> int:
 
 @cache
 def _call() -> Callable[[int], int]:
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address())  # releases the interpreter while it runs
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(
+        address()
+    )  # releases the interpreter while it runs
 
 
 def run(wide: bool, inputs: Sequence[Given], outputs: Sequence[Given]) -> None:
@@ -51,7 +53,15 @@ def run(wide: bool, inputs: Sequence[Given], outputs: Sequence[Given]) -> None:
     places: list[int] = []
     for data, shape in (*inputs, *outputs):
         places.append(len(words))
-        words += (48, 0, _F64 if wide else _F32, data, len(shape), 0, *shape)  # the handler knows its integers
+        words += (
+            48,
+            0,
+            _F64 if wide else _F32,
+            data,
+            len(shape),
+            0,
+            *shape,
+        )  # the handler knows its integers
     lists, count = len(words), len(inputs)
     frame = lists + len(places)
     words += places

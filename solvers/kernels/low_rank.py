@@ -93,7 +93,9 @@ def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t
     _side_by_side(part, count, count * k * m)
     lost = ~np.isfinite(error)  # no finite p was ever seen: a point of C, and not converged
     p[lost] = domain.center(p[lost])
-    otherwise = np.where(lost | (steps < stop.max_steps), Result.NOT_FINITE, Result.STEP_LIMIT).astype(np.int32)
+    otherwise = np.where(lost | (steps < stop.max_steps), Result.NOT_FINITE, Result.STEP_LIMIT).astype(
+        np.int32
+    )
     plain = replace(problem, energy=Pairwise())
     done = ~lost & ((error <= stop.tol) | (error <= noise))
     shared = Pairwise.Input(u, A if len(A) == count else A[0])

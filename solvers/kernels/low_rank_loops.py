@@ -160,7 +160,23 @@ def cholesky_solve(H, L, F, d):
 
 @compiled
 def newton(
-    u, A, start, low, high, curvature, tilt, tol, max_steps, goal, begin, end, points, errors, noises, steps, gaps
+    u,
+    A,
+    start,
+    low,
+    high,
+    curvature,
+    tilt,
+    tol,
+    max_steps,
+    goal,
+    begin,
+    end,
+    points,
+    errors,
+    noises,
+    steps,
+    gaps,
 ):
     k, m = A.shape[1], A.shape[2]
     T, rows, sign, free = np.empty((m, k)), np.empty((m + 2, max(k, m))), np.empty(k), np.empty(k, np.uint8)

@@ -70,9 +70,7 @@ def starter(work: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
             if os.name == "posix":
                 kind = ir.FunctionType(ir.IntType(32), [_I64, _BYTES])
                 handle = build.load(build.inttoptr(args[0], _I64.as_pointer()))
-                build.call(
-                    _declare(build.module, "pthread_join", kind), [handle, ir.Constant(_BYTES, None)]
-                )
+                build.call(_declare(build.module, "pthread_join", kind), [handle, ir.Constant(_BYTES, None)])
             return context.get_dummy_value()
 
         return types.void(types.int64), write

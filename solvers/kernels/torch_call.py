@@ -63,7 +63,9 @@ def _over_axis(info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
 
     merged = merge(torch, info.batch_size, dims, args)
     found = _operator(*merged)
-    return tuple(x.reshape(info.batch_size, x.shape[0] // info.batch_size, *x.shape[1:]) for x in found), (0,) * 4
+    return tuple(x.reshape(info.batch_size, x.shape[0] // info.batch_size, *x.shape[1:]) for x in found), (
+        0,
+    ) * 4
 
 
 _operator.register_vmap(_over_axis)

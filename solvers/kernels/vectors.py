@@ -149,9 +149,7 @@ def add_multiple(typing, y, factor, x, count):
             def some(i, _):
                 for h in range(times):
                     at = build.add(i, _int(4 * h))
-                    _store(
-                        build, _add_product(build, four, _load(build, x, at), _load(build, y, at)), y, at
-                    )
+                    _store(build, _add_product(build, four, _load(build, x, at), _load(build, y, at)), y, at)
                 return []
 
             return some
@@ -187,9 +185,7 @@ def take_products(typing, y, panel, x, count):
             for r in range(4):
                 row = build.shl(build.add(i, _int(r)), _int(3))
                 first = build.fmul(_load(build, panel, row), low, flags=_FUSE)
-                sums.append(
-                    _add_product(build, _load(build, panel, build.add(row, _int(4))), high, first)
-                )
+                sums.append(_add_product(build, _load(build, panel, build.add(row, _int(4))), high, first))
             a, b = pairs(sums[0], sums[1]), pairs(sums[2], sums[3])
             halves = [
                 build.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, 4), which))
@@ -227,7 +223,6 @@ def unsound(typing, x, count):
         return _loop(build, i, count, 1, [start], single)[1][0]
 
     return types.float64(types.int64, types.int64), write
-
 
 
 @intrinsic

@@ -66,7 +66,9 @@ class InteriorPoint:
     def unsupported(self, problem: InnerProblem) -> str | None:
         energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
         if not energy.concave or not energy.smooth:
-            return f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
+            return (
+                f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
+            )
         if isinstance(energy, CustomEnergy):
             return "CustomEnergy gives no Hessian products in both frameworks: use ProjectedGradient"
         if not isinstance(problem.domain, BandSet):

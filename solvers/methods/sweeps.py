@@ -257,10 +257,18 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
         left, right = xp.where(up > 0, d, left), xp.where(up > 0, right, d)
         ahead = d + up / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
         inside = (ahead > left) & (ahead < right) & (count % 3 < 2)
-        close = (right - left <= 2 * eps * right) | (xp.abs(ahead - d) <= 2 * eps * xp.minimum(d, fixed[3] - d))
+        close = (right - left <= 2 * eps * right) | (
+            xp.abs(ahead - d) <= 2 * eps * xp.minimum(d, fixed[3] - d)
+        )
         # a root nearer to the end of the room than rounding is that end
         close = close | (end - d <= 2 * eps * end) | (up == 0)
-        return xp.where(close, d, xp.where(inside, ahead, left + (right - left) / 2)), left, right, close, count + 1
+        return (
+            xp.where(close, d, xp.where(inside, ahead, left + (right - left) / 2)),
+            left,
+            right,
+            close,
+            count + 1,
+        )
 
     end = backend.stop_gradient(room)
     begin = (end / 2, xp.zeros_like(end), end, ~(end > 0), xp.sum(xp.zeros_like(end)))

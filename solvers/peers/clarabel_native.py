@@ -34,8 +34,13 @@ class Clarabel(QuadraticPeer):
             whole = lift(given, i)
             one = sparse.eye(k, len(whole.q), format="csc")
             parts = [one, -one] if whole.E is None else [whole.E, one, -one]
-            rows, right = sparse.vstack(parts, format="csc"), np.concatenate([whole.e, given.high, -given.low])
-            cones = [clarabel.ZeroConeT(len(whole.e))] * (len(whole.e) > 0) + [clarabel.NonnegativeConeT(2 * k)]
+            rows, right = (
+                sparse.vstack(parts, format="csc"),
+                np.concatenate([whole.e, given.high, -given.low]),
+            )
+            cones = [clarabel.ZeroConeT(len(whole.e))] * (len(whole.e) > 0) + [
+                clarabel.NonnegativeConeT(2 * k)
+            ]
             found = clarabel.DefaultSolver(
                 sparse.triu(whole.P, format="csc"), whole.q, rows, right, cones, settings
             ).solve()

@@ -34,12 +34,23 @@ class Daqp(QuadraticPeer):
         sense[k:] = _EQUALITY
         given.hessian(0)  # formed once, before threads ask for it
         p, steps, flags = np.empty((n, k)), np.empty(n), np.empty(n)
-        settings = {"primal_tol": max(stop.tol, 1e-14), "dual_tol": max(stop.tol, 1e-14), "iter_limit": 50 * k + 1_000}
+        settings = {
+            "primal_tol": max(stop.tol, 1e-14),
+            "dual_tol": max(stop.tol, 1e-14),
+            "iter_limit": 50 * k + 1_000,
+        }
 
         def one(i: int) -> None:
             warm = {} if start is None else {"primal_start": start[i]}
             found = daqp.solve(
-                given.hessian(i), given.g[i], rows, upper.copy(), lower.copy(), sense.copy(), **warm, **settings
+                given.hessian(i),
+                given.g[i],
+                rows,
+                upper.copy(),
+                lower.copy(),
+                sense.copy(),
+                **warm,
+                **settings,
             )
             p[i], flags[i], steps[i] = found[0], found[2], found[3]["iterations"]
 

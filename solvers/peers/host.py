@@ -50,9 +50,7 @@ def on_host(
     return backend.callback(host, shaped(start), v, start)
 
 
-def claimed(
-    problem: InnerProblem, v: Input, p: Array, error: Array, content: Array, stop: Stop
-) -> Array:
+def claimed(problem: InnerProblem, v: Input, p: Array, error: Array, content: Array, stop: Stop) -> Array:
     """What becomes of a peer's claim to have converged, [...] int32: it holds where the gap at its p agrees."""
     xp = backend_of(p).xp
     ended = xp.isfinite(error)

@@ -31,5 +31,7 @@ class MujocoBoxQP(QuadraticPeer):
         factor, index = np.empty((k, k + 7)), np.empty(k, dtype=np.int32)
         rank = np.empty(n, dtype=np.int64)
         for i in range(n):
-            rank[i] = mujoco.mju_boxQP(p[i], factor, index, given.hessian(i), given.g[i], given.low, given.high)
+            rank[i] = mujoco.mju_boxQP(
+                p[i], factor, index, given.hessian(i), given.g[i], given.low, given.high
+            )
         return Answer(p, np.full(n, -1), rank >= 0)

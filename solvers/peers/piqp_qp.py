@@ -34,7 +34,15 @@ class Piqp(QuadraticPeer):
                 rows = None if given.total is None else np.ones((1, k), order="F")
                 sums = None if given.total is None else np.array([given.total])
                 solver.setup(
-                    np.asfortranarray(given.hessian(i)), given.g[i], rows, sums, None, None, None, given.low, given.high
+                    np.asfortranarray(given.hessian(i)),
+                    given.g[i],
+                    rows,
+                    sums,
+                    None,
+                    None,
+                    None,
+                    given.low,
+                    given.high,
                 )
             else:
                 whole = lift(given, i)
@@ -42,5 +50,9 @@ class Piqp(QuadraticPeer):
                 low, high = np.concatenate([given.low, -free]), np.concatenate([given.high, free])
                 solver.setup(whole.P, whole.q, whole.E, whole.e, None, None, None, low, high)
             status = solver.solve()
-            p[i], steps[i], solved[i] = solver.result.x[:k], solver.result.info.iter, status == piqp.PIQP_SOLVED
+            p[i], steps[i], solved[i] = (
+                solver.result.x[:k],
+                solver.result.info.iter,
+                status == piqp.PIQP_SOLVED,
+            )
         return Answer(p, steps, solved)

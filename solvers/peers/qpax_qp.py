@@ -50,7 +50,9 @@ class Qpax:
             b = jnp.full((int(fixed),), domain.total if fixed else 0.0, dtype=c.dtype)
 
             def one(Q: Array, c: Array) -> tuple[Array, Array, Array]:
-                x, _, _, _, content, steps = qpax.solve_qp(Q, c, A, b, rows, right, solver_tol=max(stop.tol, 1e-14))
+                x, _, _, _, content, steps = qpax.solve_qp(
+                    Q, c, A, b, rows, right, solver_tol=max(stop.tol, 1e-14)
+                )
                 return x, jnp.where(content == 1, 0.0, 1.0).astype(c.dtype), steps
 
             for _ in start.shape[:-1]:

@@ -73,7 +73,11 @@ class ScipyFindRoot:
             rows = np.arange(len(u))
             tolerances = {"xatol": 0.0, "xrtol": 1e-15, "fatol": stop.tol, "frtol": 0.0}
             found = elementwise.find_root(
-                F, (ends[0] - 1e-9, ends[1] + 1e-9), args=(rows,), tolerances=tolerances, maxiter=stop.max_steps
+                F,
+                (ends[0] - 1e-9, ends[1] + 1e-9),
+                args=(rows,),
+                tolerances=tolerances,
+                maxiter=stop.max_steps,
             )
             return Answer(response(found.x, rows), found.nit, found.success)
 

@@ -36,12 +36,18 @@ def test_the_pictures_of_the_readme_show_what_the_stored_rows_say(generate: Modu
 
 def test_the_source_tree_keeps_rows_and_no_generated_page(generate: ModuleType) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "docs/results", "docs/figures"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "docs/results", "docs/figures"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     kept = {f"docs/figures/{name}.svg" for name in generate.KEPT}
-    found = {name for name in listed.stdout.split() if (ROOT / name).exists() and not name.endswith(".sqlite")}
+    found = {
+        name for name in listed.stdout.split() if (ROOT / name).exists() and not name.endswith(".sqlite")
+    }
     assert found <= kept
 
 

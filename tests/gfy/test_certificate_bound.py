@@ -23,7 +23,12 @@ cp = pytest.importorskip("cvxpy")
 
 K, M, H = 4, 2, 3
 GAMMAS = (1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e6)
-POINTS = np.random.default_rng(5).uniform(0.0, 1.0, size=(6, K)) * [1, 1, 1, 0.0]  # one coordinate is 0 all over
+POINTS = np.random.default_rng(5).uniform(0.0, 1.0, size=(6, K)) * [
+    1,
+    1,
+    1,
+    0.0,
+]  # one coordinate is 0 all over
 LOW = np.linspace(0.05, 0.2, K)
 ROUNDING = 1e-14
 
@@ -296,11 +301,11 @@ def test_doubly_stochastic_matrices_with_a_small_gamma(regularizer: str, gamma: 
     best = np.zeros_like(scores)
     for row, matrix in zip(best, scores, strict=True):
         row[linear_sum_assignment(matrix, maximize=True)] = 1.0
-    value = (best * scores).sum((1, 2)) - sum(
-        t.sum((1, 2)) for t in _terms(regularizer, gamma, best)
-    )
+    value = (best * scores).sum((1, 2)) - sum(t.sum((1, 2)) for t in _terms(regularizer, gamma, best))
     allowed = 1e-14 * np.abs(scores).sum((1, 2))
-    random = rng.dirichlet(np.ones(4), size=3) @ np.stack([np.eye(n)[rng.permutation(n)].ravel() for _ in range(4)])
+    random = rng.dirichlet(np.ones(4), size=3) @ np.stack(
+        [np.eye(n)[rng.permutation(n)].ravel() for _ in range(4)]
+    )
     for p in (np.full((3, n * n), 1 / n), random, rng.normal(size=(3, n * n)), np.eye(n).ravel() + 0 * flat):
         found = gfy.certify(problem, flat, p)
         assert (found.gap >= value - found.value - allowed).all()

@@ -70,7 +70,9 @@ def place(energy: Any, values: dict[str, np.ndarray], make: Make) -> Any:
 
 
 def check_leaves(
-    found: dict[str, np.ndarray], values: dict[str, np.ndarray], total: Callable[[dict[str, np.ndarray]], float]
+    found: dict[str, np.ndarray],
+    values: dict[str, np.ndarray],
+    total: Callable[[dict[str, np.ndarray]], float],
 ) -> None:
     """The derivative of `total` along one random direction in each leaf; `total` solves by CVXPY."""
     for field, leaf in values.items():
@@ -114,7 +116,9 @@ def test_gradients_of_the_conjugate_agree_with_central_differences(
     def total(w: dict[str, np.ndarray]) -> float:
         return sum(lifted.maximum(network(w, i), omega, domain)[0] for i in range(B))
 
-    assert any(on_a_kink(network(values, i), lifted.maximum(network(values, i), omega, domain)[1]) for i in range(B))
+    assert any(
+        on_a_kink(network(values, i), lifted.maximum(network(values, i), omega, domain)[1]) for i in range(B)
+    )
     modes = [gfy.Envelope()] if isinstance(omega, gfy.Zero) else [gfy.Envelope(), gfy.Implicit()]
     found = [
         gradient(backend, make, tonumpy, lambda w, mode=mode: gfy.conjugate(problem, w, gradient=mode), v)
@@ -251,7 +255,9 @@ class Chain(gfy.Energy):
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
-@pytest.mark.xfail(strict=False, reason="the verdict of a solver asks grad_p of an energy that has kinks only")
+@pytest.mark.xfail(
+    strict=False, reason="the verdict of a solver asks grad_p of an energy that has kinks only"
+)
 def test_an_energy_of_a_third_party_with_three_layers_gets_everything(backend: str, make: Make) -> None:
     import cvxpy as cp
 
@@ -298,7 +304,9 @@ class Fixed(NamedTuple):
         return gfy.Solution(self.p, zero, zero, zero == 0)
 
 
-@pytest.mark.xfail(strict=False, reason="the gradient at a local maximum of a Spen on a kink is not right yet")
+@pytest.mark.xfail(
+    strict=False, reason="the gradient at a local maximum of a Spen on a kink is not right yet"
+)
 def test_a_spen_that_is_not_concave_is_differentiable_at_its_local_maxima() -> None:
     """A local maximum by the convex-concave procedure in CVXPY; rectifiers with W2 < 0 are replaced by tangents."""
     torch = pytest.importorskip("torch")
@@ -342,4 +350,6 @@ def test_unrolling_through_kinks_is_refused_and_explained() -> None:
     assert explained.holds("envelope theorem")
     assert "where the multipliers of its kinks are unique" in str(explained)
     entropy = gfy.InnerProblem(gfy.ConcaveSpen(), gfy.Shannon(), HULL)
-    assert "no argmax map" in str(gfy.explain(entropy, v, solvers=[solvers.DualNewton()]).gradients["envelope"])
+    assert "no argmax map" in str(
+        gfy.explain(entropy, v, solvers=[solvers.DualNewton()]).gradients["envelope"]
+    )

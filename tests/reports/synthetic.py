@@ -144,9 +144,13 @@ def store(path: Path, frame: pd.DataFrame) -> Path:
     return path
 
 
-def trained(dataset: str = "yeast", energy: str = "pairwise", accuracy: float = 80.3, **given: Any) -> dict[str, Any]:
+def trained(
+    dataset: str = "yeast", energy: str = "pairwise", accuracy: float = 80.3, **given: Any
+) -> dict[str, Any]:
     """The row of one cell of the multilabel tables: the paper's effort unless `effort` says otherwise."""
-    effort = {"epochs": 100, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True} | given.pop("effort", {})
+    effort = {"epochs": 100, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True} | given.pop(
+        "effort", {}
+    )
     told = {
         "seconds": 12.34, "held_out_accuracy": 80.0, "chosen": {"penalty": 0.1, "rate": 0.01, "gain": 1.0},
         "training": {"selection": 3}, "right_decisions": [14, 20, 33, 42],

@@ -20,7 +20,9 @@ from reports.pages.imitation_findings import findings, lines, overhead
 def put(synthetic):
     """Store the row of a seed; `name` is its setting."""
 
-    def store_row(store: Store, model: str, seed: int, mean: float, episodes: int = 4, name: str = "paper") -> None:
+    def store_row(
+        store: Store, model: str, seed: int, mean: float, episodes: int = 4, name: str = "paper"
+    ) -> None:
         store.put(synthetic.imitated(model, seed, mean, params={"episodes": episodes, "setting": name}))
 
     return store_row

@@ -117,9 +117,9 @@ def test_a_study_keeps_the_newest_row_of_each_variant(synthetic, tmp_path: Path)
     def timed(variant: str, seconds: float, machine: str) -> dict[str, object]:
         params = {"study": "time", "variant": variant, "epochs": 100}
         told = {"dataset": "yeast", "seconds": seconds, "curve": {"seconds": [1], "score": [2]}}
-        return synthetic.trained(kind="training", family="multilabel-time", problem_params=params, machine=machine) | {
-            "extra": told
-        }
+        return synthetic.trained(
+            kind="training", family="multilabel-time", problem_params=params, machine=machine
+        ) | {"extra": told}
 
     with Store(tmp_path / "s.sqlite") as store:
         for n, row in enumerate([timed("a", 1.0, "m1"), timed("b", 2.0, "m1"), timed("a", 3.0, "m2")]):

@@ -10,7 +10,9 @@ _HERE = Path(__file__).parent
 _SHARED = {"solver_problems": _HERE / "problems.py", "lifted": _HERE.parent / "gfy" / "lifted.py"}
 
 for _name, _path in _SHARED.items():
-    if _name not in sys.modules:  # tests are imported one by one (importlib mode): neighbours are not on the path
+    if (
+        _name not in sys.modules
+    ):  # tests are imported one by one (importlib mode): neighbours are not on the path
         _spec = importlib.util.spec_from_file_location(_name, _path)
         assert _spec is not None
         assert _spec.loader is not None

@@ -27,7 +27,9 @@ def test_chunks_and_the_whole_batch_agree(
     p0 = 0 * v.u + 0.25 if warm else None
     whole = solver.solve(work.problem, v, p0, stop)
     monkeypatch.setattr(chunking, "HEAVY", 1)
-    monkeypatch.setattr(chunking, "SIZE", 3 * 8 * (20 * 20 + 20))  # three examples: two chunks and a rest of one
+    monkeypatch.setattr(
+        chunking, "SIZE", 3 * 8 * (20 * 20 + 20)
+    )  # three examples: two chunks and a rest of one
     assert chunks._chunk(work.problem, v, p0, work.problem.energy.ranks) == 3
     parts = solver.solve(work.problem, v, p0, stop)
     assert parts.p.shape == whole.p.shape
@@ -38,4 +40,7 @@ def test_chunks_and_the_whole_batch_agree(
 
 def test_light_examples_stay_together() -> None:
     work = make("pairwise-gini", 174, 256, 1)
-    assert chunks._chunk(work.problem, set_up(work.instance, "jax").inputs[-1], None, work.problem.energy.ranks) is None
+    assert (
+        chunks._chunk(work.problem, set_up(work.instance, "jax").inputs[-1], None, work.problem.energy.ranks)
+        is None
+    )

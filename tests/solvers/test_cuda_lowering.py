@@ -54,8 +54,14 @@ def families() -> dict[str, tuple[Any, Any]]:
     problem, quadratic = gfy.InnerProblem, gfy.LinearQuadratic()
     return {
         "bilinear": (problem(gfy.Bilinear(), gfy.Shannon(), simplex), gfy.Bilinear.Input(shape(3, 5))),
-        "rank 1": (problem(gfy.Pairwise(), gfy.BinaryGini(), box), gfy.Pairwise.Input(shape(3, 5), shape(3, 5, 1))),
-        "rank 2": (problem(gfy.Pairwise(), gfy.Gini(), simplex), gfy.Pairwise.Input(shape(3, 5), shape(5, 2))),
+        "rank 1": (
+            problem(gfy.Pairwise(), gfy.BinaryGini(), box),
+            gfy.Pairwise.Input(shape(3, 5), shape(3, 5, 1)),
+        ),
+        "rank 2": (
+            problem(gfy.Pairwise(), gfy.Gini(), simplex),
+            gfy.Pairwise.Input(shape(3, 5), shape(5, 2)),
+        ),
         "compiled": (
             problem(gfy.Pairwise(), gfy.BinaryGini(), box),
             gfy.Pairwise.Input(shape(2048, 32), shape(2048, 32, 2)),
@@ -70,7 +76,10 @@ def families() -> dict[str, tuple[Any, Any]]:
         "ball": (problem(quadratic, gfy.SquaredNorm(), gfy.Ball()), dense(shape(3, 5), shape(5, 5))),
         "reals": (problem(quadratic, gfy.SquaredNorm(), gfy.Reals()), dense(shape(3, 5), shape(5, 5))),
         "birkhoff": (problem(quadratic, gfy.Shannon(), gfy.Birkhoff()), dense(shape(2, 9), shape(9, 9))),
-        "hull": (problem(quadratic, gfy.SquaredNorm(), gfy.ConvexHull(points)), dense(shape(3, 5), shape(5, 5))),
+        "hull": (
+            problem(quadratic, gfy.SquaredNorm(), gfy.ConvexHull(points)),
+            dense(shape(3, 5), shape(5, 5)),
+        ),
         "oracle": (
             problem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.OracleHull(_best_row, 5)),
             gfy.Bilinear.Input(shape(3, 5)),

@@ -111,7 +111,11 @@ def test_closed_form_without_bounds() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33, 64])
 def test_every_size(k: int) -> None:
     """Blocks of four rows and eight columns, and what is left of them."""
-    kinds = ((gfy.BinaryGini(), gfy.Box(0.0, 1.0)), (gfy.SquaredNorm(), gfy.Reals()), (gfy.Shannon(), gfy.Simplex()))
+    kinds = (
+        (gfy.BinaryGini(), gfy.Box(0.0, 1.0)),
+        (gfy.SquaredNorm(), gfy.Reals()),
+        (gfy.Shannon(), gfy.Simplex()),
+    )
     for omega, domain in kinds:
         problem = problem_of(omega, domain)
         v = place(dense(k, k=k), "torch")
@@ -221,7 +225,9 @@ def test_single_precision(framework: str, omega: Any, domain: Any) -> None:
     assert "float32" in str(found.p.dtype)
     assert "float32" in str(found.error.dtype)
     assert bool(found.converged.all()), (found.result, found.error)
-    exact = solve(problem, tree_map(lambda x: get_backend(framework).asarray(np.asarray(x), dtype="float64"), v))
+    exact = solve(
+        problem, tree_map(lambda x: get_backend(framework).asarray(np.asarray(x), dtype="float64"), v)
+    )
     np.testing.assert_allclose(np.asarray(found.p), np.asarray(exact.p), atol=2e-6)
     certificate = gfy.certify(problem, v, found.p)
     assert (certificate.gap / np.maximum(1, np.abs(certificate.value))).max() <= 1e-6
@@ -399,5 +405,7 @@ def test_the_switch_in_the_environment() -> None:
     code = "from gfy.numerics import native; print(native.installed())"
     for value, expected in (("0", "False"), ("1", "True")):
         env = {**os.environ, native.SWITCH: value}
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60)
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60
+        )
         assert found.stdout.strip() == expected

@@ -81,7 +81,9 @@ def test_the_maximum_is_that_of_cvxpy(kind: str, omega: Any, domain: Any) -> Non
 def test_jax_finds_the_same_and_the_same_alone_as_in_a_batch(kind: str, name: str) -> None:
     jax = pytest.importorskip("jax")
     energy, network = ENERGIES[kind]
-    omega, domain = (gfy.BinaryGini(0.3), gfy.Box(0.0, 1.0)) if name == "box" else (gfy.Shannon(0.3), gfy.Simplex())
+    omega, domain = (
+        (gfy.BinaryGini(0.3), gfy.Box(0.0, 1.0)) if name == "box" else (gfy.Shannon(0.3), gfy.Simplex())
+    )
     problem = gfy.InnerProblem(energy, omega, domain)
     v = inputs(kind, 6)
     arrays = problems.place(v, "jax")
@@ -94,7 +96,9 @@ def test_jax_finds_the_same_and_the_same_alone_as_in_a_batch(kind: str, name: st
             one = network(v._asdict(), i)
             best, _ = lifted.maximum(one, omega, domain)
             slack = 1e-7 if omega.name in LOOSE else 1e-8
-            assert lifted.value(one, omega, np.asarray(found.p[i])) == pytest.approx(best, rel=slack, abs=slack)
+            assert lifted.value(one, omega, np.asarray(found.p[i])) == pytest.approx(
+                best, rel=slack, abs=slack
+            )
 
 
 @pytest.mark.parametrize("gamma", [1e-6, 1e-3, 1.0, 1e3])

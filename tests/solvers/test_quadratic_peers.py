@@ -29,7 +29,9 @@ def inputs(rng: np.random.Generator, low_rank: bool, shared: bool, batch: tuple[
     return gfy.LinearQuadratic.Input(u, -A @ np.swapaxes(A, -1, -2) / K)
 
 
-def best_by_enumeration(H: np.ndarray, g: np.ndarray, low: float, high: float, total: float | None) -> np.ndarray:
+def best_by_enumeration(
+    H: np.ndarray, g: np.ndarray, low: float, high: float, total: float | None
+) -> np.ndarray:
     """The solution of a small strictly convex program, by trying which coordinates rest on which bound."""
     import itertools
 
@@ -81,7 +83,9 @@ def truth() -> dict[tuple[bool, bool, bool], tuple[Any, np.ndarray]]:
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("simplex", [False, True])
 @pytest.mark.parametrize("low_rank", [False, True])
-def test_a_peer_finds_the_solution(name: str, simplex: bool, low_rank: bool, backend: str, truth: Any) -> None:
+def test_a_peer_finds_the_solution(
+    name: str, simplex: bool, low_rank: bool, backend: str, truth: Any
+) -> None:
     solver = getattr(solvers, name)()
     problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), low_rank)
     reason = solver.unsupported(problem)

@@ -37,7 +37,9 @@ def maximum(u: np.ndarray, U: np.ndarray, gamma: float, total: float | None) -> 
     objective = u @ p - 0.5 * cp.sum_squares(root.T @ p) + gamma * cp.sum(cp.entr(p))
     limits = [p >= 0, p <= 1] + ([] if total is None else [cp.sum(p) == total])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an answer that Clarabel calls inaccurate is held to the same tolerance
+        warnings.simplefilter(
+            "ignore"
+        )  # an answer that Clarabel calls inaccurate is held to the same tolerance
         value = float(cp.Problem(cp.Maximize(objective), limits).solve(solver="CLARABEL"))
     if not np.isfinite(value):
         pytest.skip("Clarabel did not solve the reference")

@@ -65,8 +65,6 @@ class EnergyEntry:
         return dict(tree._asdict()) if self.unpack is None else self.unpack(tree)
 
 
-
-
 WIDE = {k: coarse(0.4 * np.random.default_rng(13).normal(size=(WIDTH, k))) for k in (1, K, SIDE**2)}
 WIDE_POSITIVE = {
     k: coarse(np.random.default_rng(14).uniform(0.05, 0.5, size=(WIDTH, k))) for k in (1, K, SIDE**2)
@@ -180,9 +178,7 @@ ENERGIES = [
     EnergyEntry("Metric(inside)", lambda f, k: gfy.Metric(), energies.Euclidean, PLACE),
     EnergyEntry("Metric(outside)", lambda f, k: gfy.Metric(), energies.Euclidean, FAR),
     EnergyEntry("Metric(manhattan)", lambda f, k: gfy.Metric("manhattan"), energies.Manhattan, PLACE),
-    EnergyEntry(
-        "ConcaveSpen(relu)", lambda f, k: gfy.ConcaveSpen(), lambda: energies.Prior("relu"), SPEN
-    ),
+    EnergyEntry("ConcaveSpen(relu)", lambda f, k: gfy.ConcaveSpen(), lambda: energies.Prior("relu"), SPEN),
     EnergyEntry(
         "ConcaveSpen(softplus)",
         lambda f, k: gfy.ConcaveSpen("softplus"),
@@ -231,9 +227,7 @@ ENERGIES = [
         lambda: energies.Quadratic(concave=False),
         {"u": (1, normal(0)), "U": (2, indefinite)},
     ),
-    EnergyEntry(
-        "Spen(relu)", lambda f, k: gfy.Spen(), lambda: energies.Prior("relu", concave=False), SPEN
-    ),
+    EnergyEntry("Spen(relu)", lambda f, k: gfy.Spen(), lambda: energies.Prior("relu", concave=False), SPEN),
     EnergyEntry(
         "Spen(softplus)",
         lambda f, k: gfy.Spen("softplus"),

@@ -24,7 +24,9 @@ SEED = 20220519
 
 
 @cache
-def refusals(energy: str, domain: str, omega: str, framework: str = "torch") -> dict[tuple[str, str], str | None]:
+def refusals(
+    energy: str, domain: str, omega: str, framework: str = "torch"
+) -> dict[tuple[str, str], str | None]:
     """The sentence (None: accepted) for every solver and mode on a problem."""
     entry, place, regularizer = by_name(energy, domain, omega)
     k = entry.size(place)

@@ -68,7 +68,9 @@ def draw(energy: EnergyEntry, k: int, layout: str, rng: np.random.Generator) -> 
     return found
 
 
-def example(energy: EnergyEntry, leaves: dict[str, np.ndarray], index: tuple[int, ...]) -> dict[str, np.ndarray]:
+def example(
+    energy: EnergyEntry, leaves: dict[str, np.ndarray], index: tuple[int, ...]
+) -> dict[str, np.ndarray]:
     """One example's leaves."""
     found = {}
     for name, (rank, _) in energy.leaves.items():

@@ -98,7 +98,11 @@ def judge(cell: Cell) -> Outcome:
 
 def refused(sentence: str) -> Outcome:
     words = len(sentence.split())
-    return Outcome(REFUSED, sentence) if words >= 4 else Outcome(WRONG, f"refused without a reason: {sentence!r}")
+    return (
+        Outcome(REFUSED, sentence)
+        if words >= 4
+        else Outcome(WRONG, f"refused without a reason: {sentence!r}")
+    )
 
 
 def _accepted(cell: Cell) -> Outcome:
@@ -118,6 +122,7 @@ def _accepted(cell: Cell) -> Outcome:
         leaves = draw(entry, k, cell.layout, rng)
     arrays = {name: ops.array(leaf) for name, leaf in leaves.items()}
     v = entry.tree(energy, arrays)
+
     def solve(w: Any) -> Any:
         if cell.dtype in ("float16", "bfloat16"):  # the public functions compute half precision in float32
             return gfy.argmax(problem, w, solver=solver, stop=stop, return_solution=True)
@@ -128,7 +133,9 @@ def _accepted(cell: Cell) -> Outcome:
     happy = np.asarray(ops.numpy(found.converged)).astype(bool)
     batch = batch_of(cell.layout)
     if p.shape != (*batch, k) or happy.shape != batch:
-        return Outcome(WRONG, f"p has shape {p.shape} and converged {happy.shape} for a batch {batch} and k = {k}")
+        return Outcome(
+            WRONG, f"p has shape {p.shape} and converged {happy.shape} for a batch {batch} and k = {k}"
+        )
     if not np.isfinite(p).all():
         return Outcome(WRONG, f"p holds NaN or infinity, converged = {happy.all()}")
     if not concave:
@@ -157,7 +164,9 @@ def _value_alone(cell: Cell, right: Expected, p: np.ndarray, happy: np.ndarray) 
     size = ACCURACY[cell.dtype] * right.scale * p.shape[-1]
     for index in np.ndindex(*p.shape[:-1]):
         outside = region.violation(p[index])
-        value = formula.value(example(entry, right.leaves, index), p[index]) - regularizer.omega.value(p[index])
+        value = formula.value(example(entry, right.leaves, index), p[index]) - regularizer.omega.value(
+            p[index]
+        )
         if outside > size or abs(value - right.value[index]) > size:
             off = f"p is outside C by {outside:.2g}, its value {value:.8g} for {right.value[index]:.8g}"
             return Outcome(WRONG if happy[index] else TOLD, off)
@@ -181,10 +190,16 @@ def _derivatives(
         "conjugate": (right.weights * right.value).sum(),
         "argmax": (right.cotangent * right.p).sum(),
     }
-    wanted = ("loss", "conjugate") if cell.mode == "envelope" else ("argmax", "loss", "conjugate")[: 2 + cell.third]
+    wanted = (
+        ("loss", "conjugate")
+        if cell.mode == "envelope"
+        else ("argmax", "loss", "conjugate")[: 2 + cell.third]
+    )
     rounding = ACCURACY[cell.dtype] * right.scale
     for quantity in wanted:
-        value, grads = ops.value_and_grad(functions[quantity], entry.tree(problem.energy, arrays), cell.staged)
+        value, grads = ops.value_and_grad(
+            functions[quantity], entry.tree(problem.energy, arrays), cell.staged
+        )
         slack = (allowed if quantity == "argmax" else rounding) * 4 * right.weights.size
         if not abs(value - values[quantity]) <= slack * (1 + abs(values[quantity])):
             return Outcome(WRONG, f"{quantity} is {value:.8g}, right is {values[quantity]:.8g}")
@@ -201,7 +216,8 @@ def _derivatives(
                 room *= LOOSE.get(cell.mode, 1.0)
                 if not abs(got - truth) <= room:
                     return Outcome(
-                        WRONG, f"d {quantity} / d {name} is {got:.6g}, differences give {truth:.6g} (room {room:.1g})"
+                        WRONG,
+                        f"d {quantity} / d {name} is {got:.6g}, differences give {truth:.6g} (room {room:.1g})",
                     )
     return Outcome(RIGHT)
 

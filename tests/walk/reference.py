@@ -185,9 +185,7 @@ def _spread(problem: Problem, x: np.ndarray, active: np.ndarray, multipliers: np
     equations = np.hstack([both.T, np.zeros((len(x), 1))])
     order = np.hstack([-np.eye(count), np.zeros((count, every - count)), np.ones((count, 1))])
     box = [(None, None)] * every + [(None, 1.0)]
-    found = linprog(
-        np.append(np.zeros(every), -1.0), order, np.zeros(count), equations, -slope, bounds=box
-    )
+    found = linprog(np.append(np.zeros(every), -1.0), order, np.zeros(count), equations, -slope, bounds=box)
     return multipliers if found.x is None else found.x[:count]
 
 

@@ -73,7 +73,12 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
     ]  # fmt: skip
     names = [domain.name for domain in catalogue.SETS]
     for mode in catalogue.MAIN_MODES:
-        lines = [f"## {mode.capitalize()}", "", f"| energy | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+        lines = [
+            f"## {mode.capitalize()}",
+            "",
+            f"| energy | {' | '.join(names)} |",
+            "|---" * (len(names) + 1) + "|",
+        ]
         for energy, counts in rows.items():
             lines.append(f"| {energy} | " + " | ".join(text(counts[mode, name]) for name in names) + " |")
         parts.append("\n".join(lines) + "\n")

@@ -51,7 +51,9 @@ def test_the_linear_system_of_a_quadratic_energy_and_its_derivative() -> None:
 def test_a_ball_without_a_regularizer() -> None:
     right = expected("Bilinear", "Ball", "Zero", "batch")
     scores = right.leaves["v"]
-    np.testing.assert_allclose(right.p, 0.875 * scores / np.linalg.norm(scores, axis=-1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(
+        right.p, 0.875 * scores / np.linalg.norm(scores, axis=-1, keepdims=True), atol=1e-12
+    )
 
 
 def test_the_closed_form_of_a_metric() -> None:
@@ -71,7 +73,9 @@ def test_no_point_of_the_set_beats_the_reference_of_a_kinked_energy(energy: str)
     formula, rng = entry.formula(), np.random.default_rng(0)
     for index in np.ndindex(*right.value.shape):
         leaves = example(entry, right.leaves, index)
-        tries = np.clip(right.p[index] + rng.normal(size=(4000, 5)) * 10.0 ** rng.uniform(-4, 0, (4000, 1)), 0, 1)
+        tries = np.clip(
+            right.p[index] + rng.normal(size=(4000, 5)) * 10.0 ** rng.uniform(-4, 0, (4000, 1)), 0, 1
+        )
         best = max(formula.value(leaves, p) - regularizer.omega.value(p) for p in tries)
         assert best <= right.value[index]
         here = formula.value(leaves, right.p[index]) - regularizer.omega.value(right.p[index])
@@ -82,7 +86,5 @@ def test_a_point_on_a_bound_where_nothing_pushes_is_seen() -> None:
     """p* = 0 with a zero multiplier is not differentiable: the margin is zero."""
     from walk.formulas_energies import Scores
 
-    problem = Problem(
-        Scores(lambda v: v), Omega("norm"), Region(2, 0.0, 1.0), {"v": np.array([0.0, 0.5])}
-    )
+    problem = Problem(Scores(lambda v: v), Omega("norm"), Region(2, 0.0, 1.0), {"v": np.array([0.0, 0.5])})
     assert solve(problem).margin < 1e-6

@@ -37,7 +37,11 @@ def parts(names: tuple[str, ...], framework: str) -> tuple[Expected, Any, Any]:
     entry, place, regularizer = by_name(*names[:3])
     k = entry.size(place)
     problem = gfy.InnerProblem(entry.make(framework, k), regularizer.make(), place.make(k))
-    return right, entry, gfy.FenchelYoungLoss(problem, gradient=gfy.Implicit(), stop=gfy.Stop(1e-11), target_tol=0.05)
+    return (
+        right,
+        entry,
+        gfy.FenchelYoungLoss(problem, gradient=gfy.Implicit(), stop=gfy.Stop(1e-11), target_tol=0.05),
+    )
 
 
 def check(right: Expected, name: str, number: int, found: float) -> None:

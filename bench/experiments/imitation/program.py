@@ -139,7 +139,13 @@ def certificates(model: Model, trained: Trained, data: Demonstrations) -> list[d
     p = compiled(model)(trained.parameters, x)  # in float32, as it acts; judged in float64
     found = gfy.certify(model.problem, v, p)
     each = [
-        judged([found._replace(**{n: getattr(found, n)[i] for n in found._fields if n not in ("concave", "claimed")})])
+        judged(
+            [
+                found._replace(
+                    **{n: getattr(found, n)[i] for n in found._fields if n not in ("concave", "claimed")}
+                )
+            ]
+        )
         for i in range(runs)
     ]
     if not all(np.isfinite(columns["gap"]) and np.isfinite(columns["residual"]) for columns in each):

@@ -85,7 +85,9 @@ def read(folder: Path, own_solver: str | None = None) -> tuple[Saved, dict[str, 
                 "trainings, or one was changed; train again, or restore both"
             )
     except FileNotFoundError as error:
-        raise GfyValueError(f"{folder} holds no saved network ({archive} is missing): `gfy train` makes one") from error
+        raise GfyValueError(
+            f"{folder} holds no saved network ({archive} is missing): `gfy train` makes one"
+        ) from error
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
         if isinstance(error, GfyValueError):
             raise
@@ -126,10 +128,14 @@ def _description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     try:
         if path.stat().st_size > _MOST_TEXT_BYTES:
-            raise GfyValueError(f"{path} is larger than the {_MOST_TEXT_BYTES} bytes that a description may have")
+            raise GfyValueError(
+                f"{path} is larger than the {_MOST_TEXT_BYTES} bytes that a description may have"
+            )
         about = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise GfyValueError(f"{folder} holds no saved network ({path} is missing): `gfy train` makes one") from error
+        raise GfyValueError(
+            f"{folder} holds no saved network ({path} is missing): `gfy train` makes one"
+        ) from error
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, GfyValueError):
             raise
@@ -139,7 +145,9 @@ def _description(folder: Path) -> dict[str, Any]:
         raise GfyValueError(f"the network in {folder} has format {found}; this version reads 1 and {FORMAT}")
     for part, kind in (("model", dict), ("labels", list), ("training", dict)):
         if not isinstance(about.get(part), kind):
-            raise GfyValueError(f"the description {path} has no usable {part!r}: it must be a {kind.__name__}")
+            raise GfyValueError(
+                f"the description {path} has no usable {part!r}: it must be a {kind.__name__}"
+            )
     return about
 
 
@@ -167,13 +175,17 @@ def _model(given: dict[str, Any]) -> Model:
     known = {field.name for field in fields(Model)}
     unknown = sorted(set(given) - known)
     if unknown or not {"energy", "features", "labels"} <= set(given):
-        raise GfyValueError(f"its model must have energy, features and labels and may have {', '.join(sorted(known))}")
+        raise GfyValueError(
+            f"its model must have energy, features and labels and may have {', '.join(sorted(known))}"
+        )
     for name in ("features", "labels", "rank", "prior_units"):
         value = given.get(name)
         if value is None and name in ("rank", "prior_units"):
             continue
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_SIZE:
-            raise GfyValueError(f"its model's {name} must be a whole number from 1 to {_MOST_SIZE}, got {value!r}")
+            raise GfyValueError(
+                f"its model's {name} must be a whole number from 1 to {_MOST_SIZE}, got {value!r}"
+            )
     for name in ("energy", "regularizer", "prior_start"):
         if name in given and not isinstance(given[name], str):
             raise GfyValueError(f"its model's {name} must be a name, got {given[name]!r}")
@@ -192,7 +204,9 @@ def _parameters(folder: Path, model: Model, params: Params) -> Params:
 def _scaler(folder: Path, model: Model, arrays: dict[str, np.ndarray]) -> Scaler:
     parts = [arrays.get(f"scaler.{name}") for name in ("mean", "scale")]
     if any(part is None or part.shape != (model.features,) for part in parts):
-        raise GfyValueError(f"the network in {folder} lacks the mean and scale of its {model.features} features")
+        raise GfyValueError(
+            f"the network in {folder} lacks the mean and scale of its {model.features} features"
+        )
     mean, scale = parts
     assert mean is not None
     assert scale is not None
@@ -203,7 +217,9 @@ def _scaler(folder: Path, model: Model, arrays: dict[str, np.ndarray]) -> Scaler
 
 def _labels(folder: Path, model: Model, labels: list[Any]) -> tuple[str, ...]:
     if len(labels) != model.labels or not all(isinstance(name, str) for name in labels):
-        raise GfyValueError(f"the network in {folder} must name its {model.labels} labels, got {len(labels)} entries")
+        raise GfyValueError(
+            f"the network in {folder} must name its {model.labels} labels, got {len(labels)} entries"
+        )
     return tuple(labels)
 
 
@@ -228,7 +244,9 @@ def _training(folder: Path, given: dict[str, Any], own_solver: str | None) -> di
     if isinstance(tol, bool) or not isinstance(tol, int | float) or not (math.isfinite(tol) and tol >= 0):
         raise GfyValueError(f"the network in {folder} has the tolerance {tol!r}; it must be a number >= 0")
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MOST_STEPS:
-        raise GfyValueError(f"the network in {folder} has max_steps {steps!r}; it must be a whole number >= 1")
+        raise GfyValueError(
+            f"the network in {folder} has max_steps {steps!r}; it must be a whole number >= 1"
+        )
     return given
 
 

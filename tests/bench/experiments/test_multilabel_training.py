@@ -139,7 +139,9 @@ def test_the_perceptrons_solver_is_no_regularizer_at_any_size(size: float, rng: 
     fractions = ((solution.p > 1e-3) & (solution.p < 1 - 1e-3)).sum(axis=-1)
     assert fractions.mean() <= 1.1  # a plain maximum has at most one, up to ties within a thousandth
     perceptron = gfy.PerceptronLoss(problem, solver=NearlyLinear(), stop=gfy.Stop(tol=1e-6, max_steps=100))
-    loss, _ = perceptron(v, y, return_solution=True)  # its neighbour is solved to 1e-6, the problem itself to 1e-3
+    loss, _ = perceptron(
+        v, y, return_solution=True
+    )  # its neighbour is solved to 1e-6, the problem itself to 1e-3
     expected = plain.value(v, solution.p) - plain.value(v, y)
     np.testing.assert_allclose(loss, expected, rtol=1e-4, atol=1e-5 * size)
 

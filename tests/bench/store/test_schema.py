@@ -33,7 +33,13 @@ def test_declarations_are_whole() -> None:
     for kind in KINDS.values():
         assert set(kind.identity) <= set(COLUMNS)
         assert len(set(kind.identity)) == len(kind.identity)
-    wanted = {"argmax_grad_s", "argmax_grad_error", "argmax_grad_cosine", "grad_reference", "grad_uncertainty"}
+    wanted = {
+        "argmax_grad_s",
+        "argmax_grad_error",
+        "argmax_grad_cosine",
+        "grad_reference",
+        "grad_uncertainty",
+    }
     assert wanted <= set(COLUMNS)
 
 
