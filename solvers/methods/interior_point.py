@@ -120,7 +120,7 @@ class InteriorPoint:
         respond = responder_at(problem, v, p)(D)
         many = 2 * p.shape[-1]
         # where the step would go if mu were 0 at once
-        dp = respond(r)
+        dp = _balanced(problem, p, D, respond(r))
         dl, du = -zl - _over(zl, below) * dp, -zu + _over(zu, above) * dp
         size = _longest(state, dp, dl, du)[..., None]
         mu = _pairing(below, above, zl, zu, many)
@@ -128,7 +128,7 @@ class InteriorPoint:
         aim = mu * (after / xp.where(mu > 0, mu, xp.ones_like(mu))) ** 3
         # and where it goes, towards the pairs that are all as large as can be expected of the next point
         cl, cu = _over(aim[..., None] - dp * dl, below), _over(aim[..., None] + dp * du, above)
-        dp = respond(r + cl - cu)
+        dp = _balanced(problem, p, D, respond(r + cl - cu))
         dl, du = cl - zl - _over(zl, below) * dp, cu - zu + _over(zu, above) * dp
         size = xp.minimum(_BACK * _longest(state, dp, dl, du), xp.ones_like(mu))[..., None]
         p, below, above = p + size * dp, below + size * dp, above - size * dp
@@ -176,6 +176,18 @@ def _bend(problem: InnerProblem, p: Array) -> Array:
         return xp.full_like(p, problem.regularizer.strong_convexity(problem.domain))
     slope = slope_at(problem, p)
     return xp.where(slope > 0, 1 / xp.where(slope > 0, slope, xp.ones_like(slope)), xp.zeros_like(slope))
+
+
+def _balanced(problem: InnerProblem, p: Array, D: Array, dp: Array) -> Array:
+    """The step dp moved along D so that p + dp has the sum that C asks for: rounding of large D would add up."""
+    total = problem.domain.total  # type: ignore[attr-defined]
+    if total is None:
+        return dp
+    xp = backend_of(p).xp
+    room = D.sum(-1)
+    missing = total - p.sum(-1) - dp.sum(-1)
+    share = xp.where(room > 0, missing / xp.where(room > 0, room, xp.ones_like(room)), xp.zeros_like(room))
+    return dp + D * share[..., None]
 
 
 def _over(a: Array, b: Array) -> Array:

@@ -137,6 +137,8 @@ def maximum(network: Network, omega: Any, domain: Any) -> tuple[float, np.ndarra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it may say that it stopped short of 1e-12
         model.solve(solver=cp.CLARABEL, **TIGHT)
+        if not np.isfinite(model.value):  # with power cones it may pass the best it can do and end in NaN
+            model.solve(solver=cp.CLARABEL)
     assert model.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE), model.status
     return float(model.value) + network.constant, np.asarray(p.value)
 

@@ -189,7 +189,7 @@ def test_a_cell_is_filled_by_the_protocol(monkeypatch: pytest.MonkeyPatch, datas
     assert extra["held_out_accuracy"] == pytest.approx(max(extra["held_out_grid"]), abs=1e-3)
     right = np.sum(extra["right_decisions"]) / (2 * len(dataset.test) * dataset.labels)
     assert 100 * right == pytest.approx(row["score"])
-    assert extra["paper"] is None
+    assert row["score_paper"] is None
 
 
 def test_a_saved_network_predicts_the_same(tmp_path: Path, dataset: Dataset) -> None:
