@@ -101,8 +101,11 @@ class Energy:
         return found if slope is None else found + dot(slope, p - q)
 
     def grad_p(self, v: Input, p: Array) -> Array:
-        """The (super)gradient of Phi in p, [..., k]."""
-        raise NotImplementedError(f"{self.name}.grad_p")
+        """The (super)gradient of Phi in p, [..., k]; an energy that describes all of its kinks has one by them."""
+        found = self.kinks(v, p) if self.kinked else None
+        if found is None:
+            raise NotImplementedError(f"{self.name}.grad_p")
+        return found.supergradient(p)
 
     def scores(self, v: Input) -> Array:
         """theta with Phi(v, p) = <theta, p> + constant, for energies linear in p."""

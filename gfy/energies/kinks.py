@@ -51,6 +51,12 @@ class Kinks(NamedTuple):
             below, start = t[..., start:stop] * a, stop
         return self.constant + dot(self.slope, p) - dot(self.weights, below)
 
+    def supergradient(self, p: Array) -> Array:
+        """The slope of Phi at p, [..., k], that of a rectifier being 0 at its kink."""
+        st = stacked(self, tuple(p.shape[:-1]))
+        on = backend_of(p).xp.astype(st.inner(p) > 0, p.dtype)
+        return st.scores(st.spread(on, 0 * on))
+
 
 class Stacked(NamedTuple):
     """The same with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
