@@ -24,6 +24,9 @@ ENERGIES = ("unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen
 LOSSES = ("gfy", "energy", "cross_entropy", "perceptron")
 DATASETS = ("yeast", "scene", "birds", "emotions", "cal500", "mediamill-reduced")
 OURS = ("pairwise", "gfy", "envelope")
+# Until this day derivatives of rectifier energies were wrong where p* lies on kinks: such rows are to be run again.
+KINKS_RIGHT_SINCE = "2026-11-18"
+RECTIFIERS = ("spen", "concave-spen")
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,8 @@ def lines(
         tables: Only these of `TABLES`; all where empty.
 
     Returns:
-        The lines (`COLUMNS`, then difference, held_out, penalty, rate, inner_gap, votes and the row's id) and the
-        effort that was spent on each; None where there are no rows.
+        The lines (`COLUMNS`, then difference, held_out, penalty, rate, inner_gap, votes, the row's id and whether it
+        was trained with wrong gradients) and the effort that was spent on each; None where there are no rows.
     """
     rows, effort = trained(frame)
     if datasets:
@@ -90,7 +93,17 @@ def lines(
         for table in (tables or TABLES)
         for row in sorted(rows[_belongs(rows, table)].to_dict("records"), key=_place)
     ]
-    names = [*COLUMNS, "difference", "held_out", "penalty", "rate", "inner_gap", "votes", "id"]
+    names = [
+        *COLUMNS,
+        "difference",
+        "held_out",
+        "penalty",
+        "rate",
+        "inner_gap",
+        "votes",
+        "id",
+        "wrong_gradients",
+    ]
     return pd.DataFrame(found, columns=names), effort
 
 
@@ -138,6 +151,7 @@ def _line(table: str, row: dict[str, Any]) -> dict[str, Any]:
         "inner_gap": row["gap"] if row["concave"] else None,
         "votes": (extra.get("training") or {}).get("selection"),
         "id": row.get("id", row["key"]),
+        "wrong_gradients": row["energy"] in RECTIFIERS and str(row["created"]) < KINKS_RIGHT_SINCE,
     }
 
 

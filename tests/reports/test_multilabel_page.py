@@ -38,6 +38,16 @@ def rows(synthetic, tmp_path: Path) -> pd.DataFrame:
         return store.frame()
 
 
+def test_networks_trained_with_wrong_gradients_are_marked(rows: pd.DataFrame) -> None:
+    before = lines(rows.assign(created="2026-11-17T23:00:00+00:00"))[0]
+    assert set(before.loc[before["wrong_gradients"], "energy"]) == {"concave-spen"}
+    text = page(rows.assign(created="2026-11-17T23:00:00+00:00"))
+    assert "†" in text.split("| concave-spen |")[1].split("\n")[0]
+    assert "They will be trained again" in text
+    after = page(rows.assign(created="2026-11-18T12:00:00+00:00"))
+    assert "†" not in after
+
+
 def test_lines_stand_in_the_tables_and_in_the_order_of_the_paper(rows: pd.DataFrame) -> None:
     found, effort = lines(rows)
     assert effort is not None
