@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, tree_map
+from gfy.calling.telling import warn_once
 from gfy.energies.base import Dense, Energy, LowRank
 from gfy.errors import GfyValueError, PrecisionWarning
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 from gfy.regularizers.bounds import GapBound
-from gfy.telling import warn_once
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDINGS = 4  # of a gradient's sum, in eps times the root of the sum of its terms' squares

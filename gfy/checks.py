@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
+from gfy.calling.telling import DEBUG
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.telling import DEBUG
 
 _CHEAP = 2_000_000  # operations an eigenvalue check may cost on every call
 

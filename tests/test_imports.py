@@ -27,8 +27,8 @@ ENGINE = (*DATA, "bench.problems", "bench.plan", "bench.measure", "bench.run")
 BELOW = {
     "bench.store": (),
     "bench.datasets": ("bench.store",),
-    "bench.problems": (*DATA, "bench.measure.environment"),
-    "bench.plan": (*DATA, "bench.problems", "bench.measure.environment"),
+    "bench.problems": (*DATA, "bench.store.environment"),
+    "bench.plan": (*DATA, "bench.problems", "bench.store.environment"),
     "bench.measure": (*DATA, "bench.problems", "bench.plan"),
     "bench.run": (*DATA, "bench.problems", "bench.plan", "bench.measure"),
     "bench.gates": ENGINE,
@@ -138,7 +138,7 @@ def test_a_wrong_arrow_is_seen(module: str, source: str) -> None:
     [
         ("solvers.auto", "from gfy import InnerProblem\nfrom . import loop"),
         ("bench.problems.pairwise", "from ..store import Store\nimport solvers, gfy"),
-        ("bench.plan.matrix", "from bench.measure.environment import versions"),
+        ("bench.plan.matrix", "from bench.store.environment import versions"),
         ("bench.experiments.theory.rows", "from bench.run import executor\nfrom bench.store import Store"),
         ("bench.records", "from bench.store import *"),
         ("bench.cli", "def report():\n    import reports.pages.render"),

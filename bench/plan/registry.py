@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.environment import gpus
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
+from bench.store.environment import gpus
 from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = ("jax", "torch")
