@@ -32,7 +32,7 @@ _OWNERS: dict[type, str] = {}  # the framework of a class of arrays, once one of
 
 def register_backend(
     name: str, load: Callable[[], Backend], owns: Callable[[Any], bool], differentiates: bool = True
-) -> None:
+) -> Callable[[], None]:
     """Make a framework known: from then on its arrays are taken wherever jax arrays and torch tensors are.
 
     Args:
@@ -42,10 +42,27 @@ def register_backend(
         owns: whether an object is an array of the framework; it is asked often and must not import the framework.
         differentiates: whether its arrays carry derivatives, so that it is a framework to train with.
 
+    Returns:
+        A function that takes the registration back.
+
     Example:
         >>> register_backend("cupy", CupyBackend, lambda x: type(x).__module__ == "cupy", differentiates=False)
     """
+    before = _KNOWN.get(name)
     _KNOWN[name] = _Known(load, owns, differentiates)
+    _forget()
+
+    def undo() -> None:
+        if before is None:
+            del _KNOWN[name]
+        else:
+            _KNOWN[name] = before
+        _forget()
+
+    return undo
+
+
+def _forget() -> None:
     _OWNERS.clear()
     get_backend.cache_clear()
 

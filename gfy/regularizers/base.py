@@ -32,6 +32,7 @@ class Regularizer:
     entropy: str | None = (
         None  # "shannon", "binary" or "tsallis": gamma times that entropy (alpha is Tsallis's)
     )
+    gamma: float  # the strength of an entropy
     curvature: float = 0.0
     tilt: float = 0.0
     least: float = -math.inf  # Omega lives where every coordinate is in [least, most]
