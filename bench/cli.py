@@ -75,7 +75,7 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode="rich")
 
 def _show_version(value: bool) -> None:
     if value:
-        from bench.measure.environment import version
+        from bench.store.environment import version
 
         typer.echo(f"gfy-suite {version('gfy-suite') or 'not installed'}")
         raise typer.Exit

@@ -1,6 +1,7 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.shadows import warn_of_shadows
 from gfy.certificate import Certificate, certify
 from gfy.checks import debug
 from gfy.conjugate import argmax, conjugate
@@ -36,7 +37,6 @@ from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, Per
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop
 from gfy.regularizers import BinaryGini, BinaryShannon, Gini, Regularizer, Shannon, SquaredNorm, Tsallis, Zero
-from gfy.rooms import warn_of_shadows
 from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
 from gfy.structured.chain import Chain, ChainEntropy
 from gfy.theory.biconjugate import Biconjugate, biconjugate, solve_biconjugate

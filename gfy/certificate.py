@@ -8,22 +8,19 @@ rounding of the sums is added. For energies that are not concave the number meas
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, tree_map
+from gfy.calling.telling import warn_once
 from gfy.energies.base import Dense, Energy, LowRank
 from gfy.errors import GfyValueError, PrecisionWarning
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
-from gfy.regularizers.base import Separable
 from gfy.regularizers.bounds import GapBound
-from gfy.sets.base import BandSet
-from gfy.telling import warn_once
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDINGS = 4  # of a gradient's sum, in eps times the root of the sum of its terms' squares
@@ -90,7 +87,7 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     violation = _checked(problem, v, given)
     claimed = energy.concave and not (energy.linear or energy.proven)
     with (
-        _float64(source),
+        source.float64(),
         np.errstate(over="ignore", divide="ignore", invalid="ignore"),
     ):  # inf is an answer here
         double = get_backend("numpy") if energy.array_api else source
@@ -266,9 +263,9 @@ def _try_claim(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> Non
 
 def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.ndarray:
     """p within its bounds to the last digit; its projection where it is outside C, since it has no value there."""
-    if isinstance(problem.domain, BandSet):
+    if problem.domain.banded:
         p = np.clip(p, *problem.domain.bounds(p))
-    elif isinstance(problem.regularizer, Separable):
+    elif problem.regularizer.separable:
         p = np.clip(p, problem.regularizer.least, problem.regularizer.most)
     outside = (violation > 0)[..., None]
     return np.where(outside, problem.domain.project(p), p) if outside.any() else p
@@ -317,11 +314,3 @@ def _finite(gradient: Array) -> Array:
 
 def _double(backend: Backend, x: np.ndarray) -> Array:
     return backend.asarray(np.asarray(x, dtype=np.float64), dtype="float64")
-
-
-def _float64(backend: Backend) -> Any:
-    if backend.name != "jax":
-        return nullcontext()
-    import jax
-
-    return jax.enable_x64(True)

@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
+from gfy.calling.telling import DEBUG
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.sets.base import BandSet
-from gfy.sets.simplex import Simplex
-from gfy.telling import DEBUG
 
 _CHEAP = 2_000_000  # operations an eigenvalue check may cost on every call
 
@@ -113,14 +111,14 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     if k is None:
         k = int(y.shape[-1]) if y.ndim else 1
         problem = replace(problem, energy=problem.energy.sized(k))
-        if not is_floating(y) and y.ndim < 2 and isinstance(problem.domain, Simplex):
+        if not is_floating(y) and y.ndim < 2 and problem.domain.simplex:
             raise GfyTypeError(
                 f"y of shape {tuple(y.shape)} holds integers and may be class indices: tell {problem.energy.name} how "
                 "many classes there are, k=..."
             )
     batch = problem.energy.batch_shape(v)
     integral = not is_floating(y)
-    if integral and isinstance(problem.domain, Simplex) and tuple(y.shape) == batch and k != 1:
+    if integral and problem.domain.simplex and tuple(y.shape) == batch and k != 1:
         _with_values(lambda w: _classes(w, k), y)
         y = _one_hot(y, k, like)
     if integral or y.dtype != like.dtype:
@@ -224,10 +222,8 @@ def _with_values(check: Callable[[Any], None], tree: Any) -> None:
     if backend.is_concrete(tree):
         with backend.reading():
             check(tree)
-    elif DEBUG.get() and backend.name == "jax":
-        import jax
-
-        jax.debug.callback(lambda w: check(tree_map(np.asarray, w)), tree)
+    elif DEBUG.get():
+        backend.later(check, tree)
 
 
 def _raise(sentence: str | None) -> None:
@@ -239,7 +235,7 @@ def _finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
     arrays = [leaf for leaf in leaves(v) if is_floating(leaf)]
     # a sum shows any of them, in one pass
-    if backend.name == "torch" and math.isfinite(sum(leaf.sum().item() for leaf in arrays)):
+    if math.isfinite(sum(float(leaf.sum()) for leaf in arrays)):
         return
     for field, part in zip(v._fields, v, strict=True):
         for leaf in leaves(part):
@@ -277,21 +273,20 @@ def _inside(problem: InnerProblem, y: Array, tol: float) -> None:
 
 
 def _plainly_inside(problem: InnerProblem, y: Array, tol: float) -> bool:
-    """A box seen in one pass of eager torch, where training steps are short; False says nothing."""
+    """A box seen in one pass, where the framework has one and training steps are short; False says nothing."""
     domain = problem.domain
-    if backend_of(y).name != "torch" or not isinstance(domain, BandSet) or domain.total is not None:
+    extremes = backend_of(y).fused("extremes", y)
+    if extremes is None or not domain.banded or domain.total is not None:
         return False
     low, high = domain.bounds(y)
-    if not (isinstance(low, float) and isinstance(high, float) and y.numel()):
+    if not (isinstance(low, float) and isinstance(high, float)):
         return False
-    least, most = (end.item() for end in y.aminmax())  # NaN where any is
+    least, most = extremes(y)
     return low - tol <= least and most <= high + tol and math.isfinite(most - least)
 
 
 def _check_devices(v: Input) -> None:
-    if backend_of(v).name != "torch":
-        return
-    devices = {str(leaf.device) for leaf in leaves(v) if hasattr(leaf, "device")}
+    devices = backend_of(v).devices(v)
     if len(devices) > 1:
         raise GfyTypeError(
             f"the leaves of v are on several devices ({', '.join(sorted(devices))}): move them to one"
@@ -306,7 +301,4 @@ def _cost(energy: Any, v: Input) -> float:
 
 def _one_hot(y: Array, k: int, like: Array) -> Array:
     backend = backend_of(y)
-    classes = backend.asarray(
-        np.arange(k), device=getattr(y, "device", None) if backend.name == "torch" else None
-    )
-    return backend.xp.astype(y[..., None] == classes, like.dtype)
+    return backend.xp.astype(y[..., None] == backend.indices(k, y), like.dtype)

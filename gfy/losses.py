@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.named import as_mode, as_solver
+from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
 from gfy.energies.shifted import Shifted
@@ -13,12 +15,10 @@ from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
-from gfy.named import as_mode, as_solver
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 from gfy.regularizers.quadratic import Zero
-from gfy.telling import tell_unsolved
 
 _REDUCTIONS = ("none", "mean", "sum")
 _COSTS = ("hamming", "zero_one")

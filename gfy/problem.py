@@ -52,6 +52,15 @@ class InnerProblem:
         """A gamma with Phi - Omega gamma-strongly concave in p on C; 0 where none is known."""
         return self.regularizer.strong_convexity(self.domain) if self.energy.concave else 0.0
 
+    @property
+    def unbounded(self) -> str | None:
+        """Why the maximum may be infinite, in a sentence; None where it is finite."""
+        if self.regularizer.zero and not self.domain.compact:
+            return (
+                f"without a regularizer the maximum on {self.domain.name} may be infinite: use a compact set"
+            )
+        return None
+
     def value(self, v: Input, p: Array) -> Array:
         """Phi(v, p) - Omega(p), [...]."""
         return self.energy.value(v, p) - self.regularizer.value(p)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of, tree_map
-from gfy.energies import LowRank, Metric
+from gfy.energies import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.again import again
@@ -89,7 +89,7 @@ class Auto:
 
     def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
         """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is."""
-        if isinstance(problem.energy, Metric):
+        if problem.energy.metric is not None:
             # a metric's closed form serves the examples whose v lies in C; the others are iterated
             other = DualNewton() if problem.energy.kinked else ProjectedGradient()
             return other if isinstance(solver, ClosedForm) else None

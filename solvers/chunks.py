@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gfy.backend import backend_of, tree_map
+from gfy.backend import backend_of
 from gfy.numerics import chunking
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution
@@ -23,28 +23,19 @@ def in_chunks(
     size = _chunk(problem, v, p0, ranks)
     if size is None:
         return solve(v, p0)
-    import jax
-
-    (batch,) = problem.energy.batch_shape(v)
-    whole = batch // size
     batched = {f: x for f, x in v._asdict().items() if x.ndim > ranks[f]} | ({} if p0 is None else {"": p0})
 
     def part(some: dict[str, Array]) -> Solution:
-        start = some.pop("", None)
-        return solve(v._replace(**some), start)
+        start = some.get("")
+        return solve(v._replace(**{field: x for field, x in some.items() if field}), start)
 
-    first = tree_map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), batched)
-    done = tree_map(lambda x: x.reshape(-1, *x.shape[2:]), jax.lax.map(part, first))
-    if whole * size == batch:
-        return Solution(*done)
-    rest = part(tree_map(lambda x: x[whole * size :], batched))
-    return Solution(*tree_map(lambda a, b: jax.numpy.concatenate([a, b]), done, rest))
+    return Solution(*backend_of(v).in_parts(part, size, batched))
 
 
 def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, int]) -> int | None:
     """How many examples at a time; None for all of them at once."""
     backend = backend_of(v)
-    if not ranks or backend.name != "jax" or not backend.on_host(*v):
+    if not ranks or not backend.staged or not backend.on_host(*v):
         return None
     shape = problem.energy.batch_shape(v)
     heavy = [x for f, x in v._asdict().items() if x.ndim > ranks[f]]

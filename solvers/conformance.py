@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gfy
-from gfy.backend import get_backend, tree_map
+from gfy.backend import frameworks, get_backend, tree_map
 from gfy.errors import GfyError
 
 STOP = gfy.Stop(tol=1e-8, max_steps=5_000)
@@ -61,7 +61,7 @@ def cases(seed: int = 0) -> list[Case]:
     ]
 
 
-def run(solver: Any, backend: str = "jax", chosen: list[Case] | None = None) -> list[Row]:
+def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None = None) -> list[Row]:
     """Every promise checked on every small problem the solver says it serves."""
     every = cases() if chosen is None else chosen
     rows = [_honest(solver, case, backend) for case in every if solver.unsupported(case.problem) is not None]

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from gfy.backend import backend_of
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic
 from solvers.loop import run
 
 
@@ -35,7 +34,7 @@ class Template:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         """The reason, in a sentence, where the solver cannot serve; None where it can."""
-        if not isinstance(problem.regularizer, Quadratic):
+        if not problem.regularizer.quadratic or problem.regularizer.zero:
             return f"{problem.regularizer.name} is not quadratic, so a safe step length is not known"
         if not (problem.energy.concave and problem.energy.smooth):
             return f"{problem.energy.name} is not smooth and concave in p"

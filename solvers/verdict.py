@@ -12,8 +12,6 @@ from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Stop
-from gfy.regularizers import Quadratic, Zero
-from gfy.sets import BandSet, Birkhoff
 
 GAP = 1e2  # times Stop.tol: the relative gap up to which an error within the tolerance is believed
 _UNITS = 16.0  # units in the last place that a score and a sum may be off in `rounding_floor`
@@ -37,12 +35,12 @@ def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array
         above = constant + dot(g, p) - energy.value(v, p)
     if omega.no_argmax(domain) is not None:
         slope = g - omega.grad(p)
-        if not isinstance(omega, Quadratic | Zero):
+        if not omega.quadratic:
             slope = xp.minimum(xp.maximum(slope, xp.full_like(slope, -_STEEP)), xp.full_like(slope, _STEEP))
         return domain.support(slope) - dot(slope, p), g
     best = omega.argmax(g, domain)
     gap = omega.excess(g, best, p) if above is None else omega.excess(g, best, p) + above
-    if isinstance(domain, Birkhoff):  # its argmax map is itself iterative: outside C its gap proves nothing
+    if domain.stochastic:  # its argmax map is itself iterative: outside C its gap proves nothing
         outside = xp.maximum(domain.violation(best), domain.violation(p))
         gap = xp.where(outside <= math.sqrt(backend_of(p).eps(p)), gap, xp.full_like(gap, math.inf))
     return gap, g
@@ -134,7 +132,7 @@ def _bend(problem: InnerProblem, v: Input) -> Array | None:
 def _reach(problem: InnerProblem, off: Array) -> Array:
     """off_j w_j with w_j how far C reaches along coordinate j, [..., k]; infinite where C is not bounded."""
     xp = backend_of(off).xp
-    if isinstance(problem.domain, BandSet):
+    if problem.domain.banded:
         low, high = problem.domain.bounds(off)
         wide = high - low
     else:

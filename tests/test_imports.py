@@ -27,8 +27,8 @@ ENGINE = (*DATA, "bench.problems", "bench.plan", "bench.measure", "bench.run")
 BELOW = {
     "bench.store": (),
     "bench.datasets": ("bench.store",),
-    "bench.problems": (*DATA, "bench.measure.environment"),
-    "bench.plan": (*DATA, "bench.problems", "bench.measure.environment"),
+    "bench.problems": DATA,
+    "bench.plan": (*DATA, "bench.problems"),
     "bench.measure": (*DATA, "bench.problems", "bench.plan"),
     "bench.run": (*DATA, "bench.problems", "bench.plan", "bench.measure"),
     "bench.gates": ENGINE,
@@ -39,6 +39,7 @@ BELOW = {
     "reports.figures": ("reports.data", "reports.answers"),
     "reports.pages": ("reports.data", "reports.answers", "reports.figures"),
 }
+MOST_AT_A_ROOT = 8
 # The command line is the one place that hands rows over to the page builder.
 MAY_OPEN_REPORTS = ("bench.cli", "bench.commands")
 # The default solver is an entry point; a checkout that was never installed has none and is asked by name.
@@ -121,6 +122,7 @@ def test_arrows_point_one_way(room: str) -> None:
         ("reports.figures", "import jax.numpy as jnp"),
         ("bench.store.keys", "from bench.plan.cells import Cell"),
         ("bench.plan.matrix", "import bench.measure.clock"),
+        ("bench.problems.base", "from bench.measure import reference"),
         ("bench.measure.clock", "def f():\n    from bench.run.executor import Run"),
         ("bench.run.executor", "from bench.experiments.common import training"),
         ("bench.experiments.theory.rows", "from bench.commands.theory import app"),
@@ -138,7 +140,7 @@ def test_a_wrong_arrow_is_seen(module: str, source: str) -> None:
     [
         ("solvers.auto", "from gfy import InnerProblem\nfrom . import loop"),
         ("bench.problems.pairwise", "from ..store import Store\nimport solvers, gfy"),
-        ("bench.plan.matrix", "from bench.measure.environment import versions"),
+        ("bench.plan.matrix", "from bench.store.environment import versions"),
         ("bench.experiments.theory.rows", "from bench.run import executor\nfrom bench.store import Store"),
         ("bench.records", "from bench.store import *"),
         ("bench.cli", "def report():\n    import reports.pages.render"),
@@ -156,6 +158,13 @@ def test_the_store_stands_on_the_standard_library_and_pandas() -> None:
         assert {n.split(".")[0] for n in names if not within(n, ("bench.store",))} <= RECORDS_MAY_IMPORT, (
             module
         )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_root_of_a_package_holds_at_most_eight_modules(room: str) -> None:
+    """What a user meets stands at the root; everything else stands in a room with a name."""
+    found = sorted(path.stem for path in (ROOT / room).glob("*.py") if path.stem != "__init__")
+    assert len(found) <= MOST_AT_A_ROOT, f"{room}/ holds {len(found)} modules: {', '.join(found)}"
 
 
 def test_every_room_has_its_place() -> None:

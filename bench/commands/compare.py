@@ -132,10 +132,9 @@ def measure(
     reruns: int = 1,
 ) -> Tally:
     """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
-    from bench.measure import environment
     from bench.run.executor import attended, make_executor
     from bench.run.progress import Watch
-    from bench.store import Store
+    from bench.store import Store, environment
 
     with Store(out / "compare.sqlite") as store:
         executor = make_executor(store, environment.row_facts(), scheduler, jobs)

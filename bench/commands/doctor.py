@@ -49,8 +49,8 @@ def doctor() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bench.measure import environment
-    from gfy.rooms import ROOMS, place_of, shadowed
+    from bench.store import environment
+    from gfy.calling.shadows import ROOMS, place_of, shadowed
 
     console = Console()
     table = Table("what", "value", title="This machine")

@@ -69,8 +69,8 @@ def gradients() -> Rows:
 
 
 def backends() -> Rows:
-    from bench.measure.environment import gpus, version
     from bench.plan.registry import BACKENDS, backend_missing
+    from bench.store.environment import gpus, version
 
     devices = ["cpu", "cuda"] if gpus() else ["cpu"]
     rows = []

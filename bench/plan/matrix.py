@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench.measure.environment import fingerprint, library_fingerprint, versions
 from bench.plan import registry
 from bench.plan.names import resolve
 from bench.plan.suite import Entry, Suite
 from bench.problems.base import Instance, label
 from bench.store import key_of
+from bench.store.environment import fingerprint, library_fingerprint, versions
 from gfy.errors import GfyValueError
 
 

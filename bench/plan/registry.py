@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.environment import gpus
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
+from bench.store.environment import gpus
+from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
 
-BACKENDS = ("jax", "torch")
+BACKENDS = frameworks()
 FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded", "random_weights", "trained")
 GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit, "unrolled": gfy.Unrolled}
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.measure.environment import fingerprint
+from bench.store.environment import fingerprint
 from gfy.problem import InnerProblem
 
 Params = dict[str, Any]

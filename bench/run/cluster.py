@@ -30,11 +30,10 @@ from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from bench.measure import environment
 from bench.plan.matrix import Cell, Group
 from bench.run.executor import JOB, Executor
 from bench.run.isolation import GroupRunner
-from bench.store import RecordsError, Store, key_of
+from bench.store import RecordsError, Store, environment, key_of
 from bench.store.read import plain_rows
 
 PATIENCE = 15.0  # seconds without the scheduler before we give up

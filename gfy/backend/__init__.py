@@ -3,48 +3,118 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from gfy.backend.base import Backend, WithCaptured
 from gfy.backend.tree import leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 
 __all__ = [
-    "Backend", "WithCaptured", "backend_of", "dtype_name", "floating_leaf", "get_backend", "is_floating", "leaves",
-    "namespace", "tree_map",
+    "Backend", "WithCaptured", "backend_of", "dtype_name", "floating_leaf", "frameworks", "get_backend", "is_floating",
+    "leaves", "namespace", "register_backend", "tree_map",
 ]  # fmt: skip
+
+
+class _Known(NamedTuple):
+    """A backend by how it is made, and by whether an object is one of its arrays."""
+
+    load: Callable[[], Backend]
+    owns: Callable[[Any], bool]
+    differentiates: bool
+
+
+_KNOWN: dict[str, _Known] = {}
+_OWNERS: dict[type, str] = {}  # the framework of a class of arrays, once one of them was seen
+
+
+def register_backend(
+    name: str, load: Callable[[], Backend], owns: Callable[[Any], bool], differentiates: bool = True
+) -> Callable[[], None]:
+    """Make a framework known: from then on its arrays are taken wherever jax arrays and torch tensors are.
+
+    Args:
+        name: what `get_backend` calls it; a name that is known already is replaced.
+        load: makes the `Backend` (see `gfy.backend.base` for what it must offer and `gfy.backend.eager` for what a
+            framework that computes at once need not write). It is called once, on first use.
+        owns: whether an object is an array of the framework; it is asked often and must not import the framework.
+        differentiates: whether its arrays carry derivatives, so that it is a framework to train with.
+
+    Returns:
+        A function that takes the registration back.
+
+    Example:
+        >>> register_backend("cupy", CupyBackend, lambda x: type(x).__module__ == "cupy", differentiates=False)
+    """
+    before = _KNOWN.get(name)
+    _KNOWN[name] = _Known(load, owns, differentiates)
+    _forget()
+
+    def undo() -> None:
+        if before is None:
+            del _KNOWN[name]
+        else:
+            _KNOWN[name] = before
+        _forget()
+
+    return undo
+
+
+def _forget() -> None:
+    _OWNERS.clear()
+    get_backend.cache_clear()
+
+
+def frameworks() -> tuple[str, ...]:
+    """The names of the backends whose arrays carry derivatives, in the order of their registration."""
+    return tuple(name for name, known in _KNOWN.items() if known.differentiates)
 
 
 @cache
 def get_backend(name: str) -> Backend:
-    """The backend called "jax", "torch" or "numpy"; imports the framework on first use."""
-    if name == "jax":
-        from gfy.backend.jax_ops import JaxBackend
+    """The backend of this name, "jax", "torch", "numpy" or one that was registered; imports it on first use."""
+    if name not in _KNOWN:
+        *others, last = (f'"{known}"' for known in _KNOWN)
+        raise GfyValueError(f"backend must be {', '.join(others)} or {last}, got {name!r}")
+    return _KNOWN[name].load()
 
-        return JaxBackend()
-    if name == "torch":
-        from gfy.backend.torch_ops import TorchBackend
 
-        return TorchBackend()
-    if name == "numpy":
-        from gfy.backend.numpy_ops import NumpyBackend
+def _named(module: str, kind: str) -> Callable[[], Backend]:
+    """A backend of this package, imported when it is asked for."""
+    return lambda: getattr(import_module(f"gfy.backend.{module}"), kind)()  # type: ignore[no-any-return]
 
-        return NumpyBackend()
-    raise GfyValueError(f'backend must be "jax", "torch" or "numpy", got {name!r}')
+
+def _is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _is_jax(x: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
+register_backend("jax", _named("jax_ops", "JaxBackend"), _is_jax)
+register_backend("torch", _named("torch_ops", "TorchBackend"), _is_torch)
+register_backend(
+    "numpy",
+    _named("numpy_ops", "NumpyBackend"),
+    lambda x: type(x).__module__ == "numpy",
+    differentiates=False,
+)
 
 
 def _name_of(x: Any) -> str | None:
     """The framework an object belongs to; None for plain numbers."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return "torch"
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(x, jax.Array):
-        return "jax"
-    if type(x).__module__ == "numpy":
-        return "numpy"
-    return None
+    found = _OWNERS.get(type(x))
+    if found is None:
+        for name, known in _KNOWN.items():
+            if known.owns(x):
+                found = _OWNERS[type(x)] = name
+                break
+    return found
 
 
 def backend_of(*trees: Any) -> Backend:
@@ -59,7 +129,8 @@ def backend_of(*trees: Any) -> Backend:
         names.discard("numpy")
     if len(names) > 1:
         raise GfyTypeError(
-            "arrays of two frameworks were mixed (jax and torch): convert all of v, y and p0 to one of them"
+            f"arrays of two frameworks were mixed ({' and '.join(sorted(names))}): convert all of v, y and p0 to one "
+            "of them"
         )
     if not names:
         raise GfyTypeError("no array was given: v, y and p0 hold jax arrays or torch tensors")

@@ -38,6 +38,7 @@ class Capture(NamedTuple):
 
 class Backend(Protocol):
     name: str
+    staged: bool  # functions are traced and compiled: shapes must not depend on values, and loops are the backend's
 
     @property
     def xp(self) -> Any:
@@ -54,6 +55,9 @@ class Backend(Protocol):
         self, which: Any, then: Callable[[Tree], Tree], otherwise: Callable[[Tree], Tree], given: Tree
     ) -> Tree:
         """then(given) where the scalar `which` is true, else otherwise(given); both return trees of one shape."""
+
+    def in_parts(self, work: Callable[[Tree], Tree], size: int, tree: Tree) -> Tree:
+        """work(tree), about `size` examples (the first axis of every leaf) at a time where that keeps them in cache."""
 
     # derivatives
     def vjp(
@@ -74,6 +78,9 @@ class Backend(Protocol):
 
     def hessian_product(self, fn: Callable[[Array], Array], x: Array, direction: Array) -> Array:
         """The Hessian of sum(fn(x)) in x times a direction."""
+
+    def symmetric_product(self, fn: Callable[[Array], Array], x: Array, direction: Array) -> Array:
+        """J times a direction, for a function of the last axis whose Jacobian J is symmetric, [..., k]."""
 
     def constant(self) -> AbstractContextManager[Any]:
         """A context in which no derivative is recorded, not even of tensors that a function captured."""
@@ -122,6 +129,25 @@ class Backend(Protocol):
     def set_at(self, x: Array, index: Any, value: Array) -> Array:
         """A copy of x with x[index] = value."""
 
+    def window(self, x: Array, begin: Array, size: int, axis: int) -> Array:
+        """x[begin : begin + size] along an axis counted from the end: a slice, not an index array."""
+
+    def place(self, x: Array, begin: Array, part: Array) -> Array:
+        """A copy of x with x[..., begin : begin + the length of part] = part."""
+
+    def indices(self, size: int, like: Array) -> Array:
+        """0, 1, .., size - 1 as integers, on the device of `like`."""
+
+    def positive_solver(self, system: Array) -> Callable[[Array], Array]:
+        """rhs [..., k, r] -> Y with system Y = rhs, for a positive definite system [..., k, k]; NaN where it is not."""
+
+    def fused(self, name: str, *arrays: Array) -> Callable[..., Any] | None:
+        """The framework's own way to compute the named expression of these arrays in fewer passes; None for none.
+
+        Who asks has a general formula. The names: "inner" (a, b), "clip" (x, low, high), "sigmoid" (x), "extremes" (x),
+        "pairwise_difference" (u, A, p, q, slope) and "free_coordinates" (D, hessian).
+        """
+
     def astype(self, x: Array, dtype: str) -> Array:
         """x in the dtype of this name, differentiable."""
 
@@ -143,6 +169,15 @@ class Backend(Protocol):
 
     def reading(self) -> AbstractContextManager[Any]:
         """A context in which concrete values can be computed with and read, also while something else is staged."""
+
+    def float64(self) -> AbstractContextManager[Any]:
+        """A context in which arrays may be of double precision, whatever the framework's default is."""
+
+    def later(self, fn: Callable[..., None], *trees: Tree) -> None:
+        """Have fn(*trees as NumPy) run on the host whenever the function that is being staged runs."""
+
+    def devices(self, *trees: Tree) -> set[str]:
+        """The devices the arrays lie on, where the framework does not compute with arrays of several; else none."""
 
     def on_host(self, *arrays: Array) -> bool:
         """Whether the arrays lie whole in the host's memory: on no accelerator, and not over several devices."""

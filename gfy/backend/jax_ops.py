@@ -19,6 +19,7 @@ from gfy.backend.tree import leaves, tree_map
 class JaxBackend:
     name = "jax"
     xp = jnp
+    staged = True
 
     def while_loop(self, cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
         return jax.lax.while_loop(cond, body, state)
@@ -30,6 +31,16 @@ class JaxBackend:
         self, which: Any, then: Callable[[Any], Any], otherwise: Callable[[Any], Any], given: Any
     ) -> Any:
         return jax.lax.cond(which, then, otherwise, given)
+
+    def in_parts(self, work: Callable[[Any], Any], size: int, tree: Any) -> Any:
+        count = next(leaves(tree)).shape[0]
+        whole = count // size
+        first = tree_map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), tree)
+        done = tree_map(lambda x: x.reshape(-1, *x.shape[2:]), jax.lax.map(work, first))
+        if whole * size == count:
+            return done
+        rest = work(tree_map(lambda x: x[whole * size :], tree))
+        return tree_map(lambda a, b: jnp.concatenate([a, b]), done, rest)
 
     def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         out, pullback = jax.vjp(fn, *primals)
@@ -48,6 +59,9 @@ class JaxBackend:
 
     def hessian_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
         return jax.jvp(lambda q: self.gradient(fn, q), (x,), (direction,))[1]
+
+    def symmetric_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
+        return jax.jvp(fn, (x,), (direction,))[1]  # pushed forward, it can be transposed again
 
     def constant(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -108,6 +122,28 @@ class JaxBackend:
     def set_at(self, x: Any, index: Any, value: Any) -> Any:
         return x.at[index].set(value)
 
+    def window(self, x: Any, begin: Any, size: int, axis: int) -> Any:
+        return jax.lax.dynamic_slice_in_dim(x, begin, size, axis=x.ndim + axis)
+
+    def place(self, x: Any, begin: Any, part: Any) -> Any:
+        return jax.lax.dynamic_update_slice_in_dim(x, part, begin, axis=x.ndim - 1)
+
+    def indices(self, size: int, like: Any) -> Any:
+        return jnp.arange(size)
+
+    def positive_solver(self, system: Any) -> Callable[[Any], Any]:
+        linalg = jax.lax.linalg
+        lower = linalg.cholesky(system, symmetrize_input=False)
+
+        def solve(rhs: Any) -> Any:
+            half = linalg.triangular_solve(lower, rhs, left_side=True, lower=True)
+            return linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)
+
+        return solve
+
+    def fused(self, name: str, *arrays: Any) -> Callable[..., Any] | None:
+        return None  # XLA fuses what it is given
+
     def astype(self, x: Any, dtype: str) -> Any:
         return jnp.asarray(x).astype(dtype)
 
@@ -130,6 +166,15 @@ class JaxBackend:
 
     def reading(self) -> AbstractContextManager[Any]:
         return jax.ensure_compile_time_eval()
+
+    def float64(self) -> AbstractContextManager[Any]:
+        return jax.enable_x64(True)
+
+    def later(self, fn: Callable[..., None], *trees: Any) -> None:
+        jax.debug.callback(lambda *given: fn(*tree_map(np.asarray, given)), *trees)
+
+    def devices(self, *trees: Any) -> set[str]:
+        return set()
 
     def on_host(self, *arrays: Any) -> bool:
         # where a staged function will run is not known yet: with one device there is no doubt

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import array_api_compat.torch as xp_torch
 import numpy as np
 import torch
 
-from gfy.backend.base import Capture
-from gfy.backend.eager import EagerLoops
+from gfy.backend import torch_fused
+from gfy.backend.eager import Eager
 from gfy.backend.torch_functions import Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.tree import leaves, tree_map, unflatten
 
+_CALLS = 4  # times as many examples at a time as a cache holds: eager torch pays for every call
 
-class TorchBackend(EagerLoops):
+
+class TorchBackend(Eager):
     name = "torch"
     xp = xp_torch
+
+    def in_parts(self, work: Callable[[Any], Any], size: int, tree: Any) -> Any:
+        count = next(leaves(tree)).shape[0]
+        parts = [
+            work(tree_map(lambda x, i=i: x[i : i + _CALLS * size], tree))
+            for i in range(0, count, _CALLS * size)
+        ]
+        return tree_map(lambda *pieces: torch.cat(pieces), *parts)
 
     def vjp(self, fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         with torch.enable_grad():
@@ -45,14 +55,14 @@ class TorchBackend(EagerLoops):
     def hessian_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
         return hessian_product(fn, x, direction)
 
+    def symmetric_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
+        return self.vjp(fn, x)[1](direction)[0]
+
     def constant(self) -> AbstractContextManager[Any]:
         return torch.no_grad()
 
     def wants_gradient(self, *trees: Any) -> bool:
         return torch.is_grad_enabled() and any(_is_variable(x) for t in trees for x in leaves(t))
-
-    def capture(self, fn: Callable[..., Any], *args: Any) -> Capture:
-        return Capture(fn, (), None)  # autograd sees captured tensors by itself, and nothing is staged
 
     def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
         with torch.no_grad():
@@ -87,9 +97,6 @@ class TorchBackend(EagerLoops):
     def stop_gradient(self, tree: Any) -> Any:
         return tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, tree)
 
-    def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return fn
-
     def set_at(self, x: Any, index: Any, value: Any) -> Any:
         copy = x.clone()
         copy[index] = value
@@ -100,6 +107,16 @@ class TorchBackend(EagerLoops):
 
     def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+    def indices(self, size: int, like: Any) -> Any:
+        return torch.arange(size, device=getattr(like, "device", None))
+
+    def positive_solver(self, system: Any) -> Callable[[Any], Any]:
+        lower, _ = torch.linalg.cholesky_ex(system)
+        return lambda rhs: torch.cholesky_solve(rhs, lower)
+
+    def fused(self, name: str, *arrays: Any) -> Callable[..., Any] | None:
+        return torch_fused.find(name, *arrays)
 
     def asarray(self, x: Any, like: Any = None, dtype: str | None = None, device: Any = None) -> Any:
         kind = like.dtype if like is not None and dtype is None else (dtype and getattr(torch, dtype))
@@ -131,8 +148,8 @@ class TorchBackend(EagerLoops):
             if isinstance(x, torch.Tensor)
         )
 
-    def reading(self) -> AbstractContextManager[Any]:
-        return nullcontext()
+    def devices(self, *trees: Any) -> set[str]:
+        return {str(x.device) for tree in trees for x in leaves(tree) if hasattr(x, "device")}
 
     def on_host(self, *arrays: Any) -> bool:
         return self.is_concrete(arrays) and all(x.device.type == "cpu" for x in arrays)

@@ -1,11 +1,11 @@
 """Energies: how well v and p fit."""
 
-from gfy.energies.base import Dense, Energy, LowRank
+from gfy.energies.base import Dense, Energy, LowRank, QuadraticForm
 from gfy.energies.custom import CustomEnergy
 from gfy.energies.linear import Bilinear, LinearEnergy, LogSumExp, Maxout, Rectifier
 from gfy.energies.network import ConcaveSpen, InputConvexNetwork, Spen
 from gfy.energies.others import Metric, Probabilistic
-from gfy.energies.quadratic import LinearQuadratic, Pairwise
+from gfy.energies.quadratic import LinearQuadratic, Pairwise, QuadraticEnergy
 
 __all__ = [
     "Bilinear",
@@ -22,6 +22,8 @@ __all__ = [
     "Metric",
     "Pairwise",
     "Probabilistic",
+    "QuadraticEnergy",
+    "QuadraticForm",
     "Rectifier",
     "Spen",
 ]

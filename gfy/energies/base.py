@@ -36,6 +36,16 @@ class LowRank(NamedTuple):
         """An upper bound of the spectral norm, [...]."""
         return (self.A * self.A).sum(-1).sum(-1)
 
+    def value(self, u: Array, p: Array) -> Array:
+        """<u, p> - 1/2 |A^T p|^2, [...]."""
+        t = self.across(p)
+        return dot(u, p) - 0.5 * dot(t, t)
+
+    def difference(self, u: Array, p: Array, q: Array, slope: Array | None = None) -> Array:
+        """The value at p less that at q and <slope, p - q>, [...], without the cancellation of the two."""
+        u = u if slope is None else u + slope
+        return dot(u, p - q) - 0.5 * dot(self.across(p - q), self.across(p + q))
+
     def diagonal(self) -> Array:
         return -(self.A * self.A).sum(-1)
 
@@ -51,6 +61,15 @@ class Dense(NamedTuple):
     def product(self, x: Array) -> Array:
         return symmetric_matvec(self.U, x)
 
+    def value(self, u: Array, p: Array) -> Array:
+        """<u, p> + 1/2 <p, U p>, [...]."""
+        return dot(p, u + 0.5 * symmetric_matvec(self.U, p))
+
+    def difference(self, u: Array, p: Array, q: Array, slope: Array | None = None) -> Array:
+        """The value at p less that at q and <slope, p - q>, [...]."""
+        found = self.value(u, p) - self.value(u, q)
+        return found if slope is None else found + dot(slope, p - q)
+
     def bound(self) -> Array:
         """An upper bound of the spectral norm: the largest absolute row sum, [...]."""
         xp = namespace(self.U)
@@ -64,11 +83,19 @@ class Dense(NamedTuple):
         return self.U
 
 
+class QuadraticForm(NamedTuple):
+    """Phi(v, .) = <u, p> + 1/2 <p, U p> up to a constant: u [..., k], and U as a `curvature`."""
+
+    u: Array
+    curvature: LowRank | Dense
+
+
 class Energy:
     """A coupling Phi(v, p): higher means v and p fit better.
 
     `ranks` gives each leaf of the Input its number of event axes; further leading axes are batch, and a leaf
-    without them is shared by the batch. Facts about convexity are those of the paper's Table 1.
+    without them is shared by the batch. Facts about convexity are those of the paper's Table 1. Solvers, gradient
+    modes and certificates ask for these facts and never for a class: an energy that states them is served.
     """
 
     Input: ClassVar[Any]
@@ -77,9 +104,17 @@ class Energy:
     proven: bool = False  # concavity holds by construction or is checked at v; else it is the author's word
     in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
+    interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says
+    metric: str | None = (
+        None  # "euclidean", "manhattan" or "other" where Phi = -C(anchor(v), p) for a metric C
+    )
     smooth: bool = True  # in p
     kinked: bool = False  # in p, by rectifiers that `kinks` describes
+    is_network: bool = False  # Phi is minus a network that is convex in p, whose layers `network` gives
     array_api: bool = True  # value and grad_p are written against the array namespace
+    opaque: bool = (
+        False  # Phi is a function of the user's, of which values and first derivatives alone are relied on
+    )
 
     @property
     def name(self) -> str:
@@ -115,9 +150,18 @@ class Energy:
         """k, the number of coordinates of p."""
         raise NotImplementedError(f"{self.name}.dim")
 
+    def quadratic(self, v: Input) -> QuadraticForm | None:
+        """u and U of Phi = <u, p> + 1/2 <p, U p> + constant, where the energy declares `interactions`; else None."""
+        return None
+
     def curvature(self, v: Input) -> LowRank | Dense | None:
         """The Hessian in p where it does not depend on p (quadratic energies)."""
-        return None
+        form = self.quadratic(v)
+        return None if form is None else form.curvature
+
+    def anchor(self, v: Input) -> Array:
+        """The point at which Phi(v, .) is largest, [..., k], for an energy that is a `metric`."""
+        raise NotImplementedError(f"{self.name}.anchor")
 
     def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
         """The Hessian of Phi in p times x, [..., k]."""
@@ -137,7 +181,14 @@ class Energy:
 
     def shift(self, v: Input, c: Array) -> Input | None:
         """The input of Phi(v, p) + <c, p>, where the energy has a linear term to put c in."""
-        return v._replace(u=v.u + c) if "u" in getattr(self.Input, "_fields", ()) else None
+        return v._replace(u=v.u + c) if self.tilts else None
+
+    def network(self, v: Input) -> Kinks | None:
+        """The layers of an energy that is minus a network convex in p, for others None.
+
+        Its activation is the rectifier, and log(1 + exp(.)) where the energy is `smooth`.
+        """
+        return None
 
     def kinks(self, v: Input, p: Array | None = None) -> Kinks | None:
         """The rectifiers of an energy that is `kinked`; None for the others.
@@ -160,6 +211,24 @@ class Energy:
             return st.scores(found.s), st.constant - dot(found.s, st.b)
         g = self.grad_p(v, p)
         return g, self.value(v, p) - dot(g, p)
+
+    # facts about v, for the theory of the losses
+
+    smooth_in_v: bool = True
+    mixing: Any = None  # the fixed matrix U [d, k] of Phi = <v, U p>, where there is one
+
+    @property
+    def tilts(self) -> bool:
+        """Whether `shift` can add any linear term <c, p> to Phi."""
+        return "u" in getattr(self.Input, "_fields", ())
+
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]] | None:
+        """The shape of each leaf of one example's v, where k tells it; free sizes as small as they may be."""
+        return None
+
+    def joint_smoothness(self, extent: tuple[float, float]) -> float | None:
+        """beta with Phi beta-smooth in (v, p), for p with coordinates in `extent` (Euclidean); None where unknown."""
+        return None
 
     def concavity_violation(self, v: Input) -> str | None:
         """Where the given v breaks the concavity this energy claims, in a sentence (reads values)."""

@@ -92,6 +92,7 @@ class CustomEnergy(FunctionEnergy):
     batched: Any = field(default=None, hash=False)
     Input = TreeInput
     array_api = False
+    opaque = True
     function = "fn"
 
     def __post_init__(self) -> None:

@@ -72,18 +72,9 @@ def zero_input(energy: Energy, p: Array) -> Input:
     """The zero of V, where p [..., k] tells every shape of it; a sentence where it does not."""
     backend = backend_of(p)
     k = int(p.shape[-1])
-    matrix = getattr(energy, "U", None)
-    fields = energy.Input._fields
-    if fields == ("u", "U"):
-        return energy.Input(backend.zeros((k,), p), backend.zeros((k, k), p))
-    if fields == ("u", "A"):
-        return energy.Input(backend.zeros((k,), p), backend.zeros((k, 1), p))
-    if (
-        fields == ("v",)
-        and getattr(energy, "ranks", None) == {"v": 1}
-        and energy.name not in ("Maxout", "LogSumExp")
-    ):
-        return energy.Input(backend.zeros((k if matrix is None else int(np.shape(matrix)[0]),), p))
+    shapes = energy.shapes(k)
+    if shapes is not None:
+        return energy.Input(**{field: backend.zeros(shape, p) for field, shape in shapes.items()})
     raise UnsupportedError(
         f"the shapes of {energy.name}.Input do not follow from p: give start={energy.name}.Input(...)"
     )

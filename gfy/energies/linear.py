@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,6 +55,9 @@ class Mixing(LinearEnergy):
         matrix = None if self.U is None else (self.U.shape, self.U.tobytes())
         return type(self).__name__, matrix, getattr(self, "activation", None)
 
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
+        return {"v": (k if self.U is None else int(self.U.shape[0]),)}
+
     def _mixed(self, activated: Array) -> Array:
         if self.U is None:
             return activated
@@ -91,8 +95,19 @@ class Bilinear(Mixing):
     def scores(self, v: Any) -> Array:
         return self._mixed(v.v)
 
+    @property
+    def mixing(self) -> Any:  # type: ignore[override]
+        return self.U
+
+    @property
+    def tilts(self) -> bool:
+        return self.U is None
+
     def shift(self, v: Any, c: Array) -> Any | None:
         return VectorInput(v.v + c) if self.U is None else None
+
+    def joint_smoothness(self, extent: tuple[float, float]) -> float:
+        return 1.0 if self.U is None else float(np.linalg.norm(self.U, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +123,10 @@ class Rectifier(Mixing):
             raise GfyValueError(f'Rectifier.activation must be "relu" or "softplus", got {self.activation!r}')
 
     @property
+    def smooth_in_v(self) -> bool:  # type: ignore[override]
+        return self.activation != "relu"
+
+    @property
     def in_v(self) -> str:  # type: ignore[override]
         return "convex" if (self.U >= 0).all() else "nonconvex"
 
@@ -120,6 +139,7 @@ class Maxout(LinearEnergy):
     """Phi(v, p) = p max(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(max(v))."""
 
     in_v = "convex"
+    smooth_in_v = False
 
     def scores(self, v: Any) -> Array:
         return namespace(v.v).max(v.v, axis=-1)[..., None]
@@ -137,6 +157,10 @@ class LogSumExp(LinearEnergy):
 
     def __post_init__(self) -> None:
         check_positive(self.gamma, "LogSumExp.gamma")
+
+    def joint_smoothness(self, extent: tuple[float, float]) -> float | None:
+        # p times the Hessian of LSE (at most 1 / gamma) beside its gradient (at most 1)
+        return extent[1] / self.gamma + 1 if math.isfinite(extent[1]) else None
 
     def scores(self, v: Any) -> Array:
         return self.gamma * logsumexp(v.v / self.gamma, keepdims=True)

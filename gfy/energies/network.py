@@ -100,12 +100,15 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
         bend = self.weights(v) * self.bend(self.hidden(v, p))
         return -matvec(transpose(v.W1), bend * matvec(v.W1, x))
 
+    def network(self, v: Any) -> Kinks | None:
+        return Kinks(v.u, -v.b2, (Layer(v.W1, v.b1),), self.weights(v)) if self.is_network else None
+
     def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
         if not self.kinked:
             return None
         weights = self.weights(v)
         if self.concave:
-            return Kinks(v.u, -v.b2, (Layer(v.W1, v.b1),), weights)
+            return self.network(v)
         upwards = (weights - relu(weights)) * self.slope(self.hidden(v, p))
         slope = v.u - matvec(transpose(v.W1), upwards)
         return Kinks(slope, -v.b2 - dot(upwards, v.b1), (Layer(v.W1, v.b1),), relu(weights))
@@ -136,6 +139,7 @@ class ConcaveSpen(Spen):
 
     concave = True
     proven = True
+    is_network = True
 
     def weights(self, v: Any) -> Array:
         return softplus(v.W2)
@@ -151,6 +155,7 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
 
     activation: str = "softplus"
     proven = True
+    is_network = True
     in_v = "nonconvex"
     Input = IcnnInput
     ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}
@@ -170,11 +175,12 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
         inner = matvec(transpose(softplus(v.Wz)), outer) * self.slope(first)
         return v.u - matvec(transpose(v.W0), inner) - matvec(transpose(v.Wp), outer)
 
-    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
-        if not self.kinked:
-            return None
+    def network(self, v: Any) -> Kinks:
         layers = (Layer(v.W0, v.b0), Layer(v.Wp, v.b1, softplus(v.Wz)))
         return Kinks(v.u, 0 * v.u.sum(-1), layers, softplus(v.wz))
+
+    def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
+        return self.network(v) if self.kinked else None
 
     def dim(self, v: Any) -> int:
         return int(v.u.shape[-1])

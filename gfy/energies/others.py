@@ -43,6 +43,16 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
     def scores(self, v: Any) -> Array:
         return v.v if self.energies is None else self.energies(v.v)
 
+    @property
+    def tilts(self) -> bool:
+        return self.energies is None
+
+    def shift(self, v: Any, c: Array) -> Any | None:
+        return TreeInput(v.v + c) if self.energies is None else None
+
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]] | None:
+        return {"v": (k,)} if self.energies is None else None
+
     def closed(self, v: Any, p: Array | None) -> tuple[Energy, Any, Hashable]:
         return (self, v, None) if self.energies is None else super().closed(v, p)
 
@@ -93,6 +103,16 @@ class Metric(FunctionEnergy):
             raise GfyValueError(
                 f"Metric.cost must be one of {', '.join(_METRICS)} or a function, got {self.cost!r}"
             )
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        return "other" if callable(self.cost) else self.cost
+
+    def anchor(self, v: Any) -> Array:
+        return v.v
+
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
+        return {"v": (k,)}
 
     @property
     def array_api(self) -> bool:  # type: ignore[override]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.energies.base import Dense, Energy, LowRank, agree
-from gfy.numerics.arithmetic import dot, symmetric_matvec
+from gfy.energies.base import Dense, Energy, LowRank, QuadraticForm, agree
 from gfy.protocols import Array
 
 
@@ -27,8 +26,43 @@ class PairwiseInput(NamedTuple):
     A: Array
 
 
+class QuadraticEnergy(Energy):
+    """Phi(v, p) = <u, p> + 1/2 <p, U p>: a subclass declares `interactions` and says in `quadratic` what u and U are.
+
+    It is then served by every solver, gradient mode and certificate that serves quadratic energies.
+
+    Example:
+        >>> class Repulsion(gfy.energies.QuadraticEnergy):  # <u, p> - w/2 <p, L p>, L [k, k] positive semi-definite
+        ...     interactions = "dense"
+        ...     Input = RepulsionInput  # a NamedTuple of u [..., k], w [...], L [..., k, k]
+        ...     ranks = {"u": 1, "w": 0, "L": 2}
+        ...     def quadratic(self, v):
+        ...         return QuadraticForm(v.u, Dense(-v.w[..., None, None] * v.L))
+    """
+
+    interactions: str | None = "dense"
+
+    def quadratic(self, v: Any) -> QuadraticForm:
+        raise NotImplementedError(f"{self.name}.quadratic")
+
+    def value(self, v: Any, p: Array) -> Array:
+        form = self.quadratic(v)
+        return form.curvature.value(form.u, p)
+
+    def difference(self, v: Any, p: Array, q: Array, slope: Array | None = None) -> Array:
+        form = self.quadratic(v)
+        return form.curvature.difference(form.u, p, q, slope)
+
+    def grad_p(self, v: Any, p: Array) -> Array:
+        form = self.quadratic(v)
+        return form.u + form.curvature.product(p)
+
+    def dim(self, v: Any) -> int:
+        return int(self.quadratic(v).u.shape[-1])
+
+
 @dataclass(frozen=True)
-class LinearQuadratic(Energy):
+class LinearQuadratic(QuadraticEnergy):
     """Phi(v, p) = <u, p> + 1/2 <p, U p>, v = (u, U): linear in v, concave in p when U is negative semi-definite.
 
     Closed form (gamma I - U)^-1 u on R^k with Omega = gamma / 2 |p|^2, where gamma I - U is positive definite.
@@ -36,21 +70,16 @@ class LinearQuadratic(Energy):
     """
 
     concave: bool = True
+    interactions = "dense"
     proven = True
     Input = DenseInput
     ranks = {"u": 1, "U": 2}
 
-    def value(self, v: Any, p: Array) -> Array:
-        return dot(p, v.u + 0.5 * symmetric_matvec(v.U, p))
+    def quadratic(self, v: Any) -> QuadraticForm:
+        return QuadraticForm(v.u, Dense(v.U))
 
-    def grad_p(self, v: Any, p: Array) -> Array:
-        return v.u + symmetric_matvec(v.U, p)
-
-    def dim(self, v: Any) -> int:
-        return int(v.u.shape[-1])
-
-    def curvature(self, v: Any) -> Dense:
-        return Dense(v.U)
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
+        return {"u": (k,), "U": (k, k)}
 
     def _check_sizes(self, v: Any) -> None:
         agree(
@@ -78,39 +107,27 @@ class LinearQuadratic(Energy):
 
 
 @dataclass(frozen=True)
-class Pairwise(Energy):
+class Pairwise(QuadraticEnergy):
     """Phi(v, p) = <u, p> - 1/2 |A^T p|^2, v = (u, A): the paper's pairwise model with U = -A A^T of rank m.
 
     Linear in (u, U), concave in p; value and gradient cost O(k m).
     """
 
+    interactions = "low rank"
     proven = True
     in_v = "nonconvex"  # in (u, A); the loss is convex in (u, U)
     Input = PairwiseInput
     ranks = {"u": 1, "A": 2}
 
-    def value(self, v: Any, p: Array) -> Array:
-        t = LowRank(v.A).across(p)
-        return dot(v.u, p) - 0.5 * dot(t, t)
+    def quadratic(self, v: Any) -> QuadraticForm:
+        return QuadraticForm(v.u, LowRank(v.A))
+
+    def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
+        return {"u": (k,), "A": (k, 1)}
 
     def difference(self, v: Any, p: Array, q: Array, slope: Array | None = None) -> Array:
-        if backend_of(v).name == "torch":
-            from gfy.energies import eager_pairwise
-
-            if eager_pairwise.served(v.u, v.A, p, q):
-                return eager_pairwise.difference(v.u, v.A, p, q, slope)
-        pairs = LowRank(v.A)
-        u = v.u if slope is None else v.u + slope
-        return dot(u, p - q) - 0.5 * dot(pairs.across(p - q), pairs.across(p + q))
-
-    def grad_p(self, v: Any, p: Array) -> Array:
-        return v.u + LowRank(v.A).product(p)
-
-    def dim(self, v: Any) -> int:
-        return int(v.u.shape[-1])
-
-    def curvature(self, v: Any) -> LowRank:
-        return LowRank(v.A)
+        fused = backend_of(v).fused("pairwise_difference", v.u, v.A, p, q)
+        return super().difference(v, p, q, slope) if fused is None else fused(v.u, v.A, p, q, slope)
 
     def _check_sizes(self, v: Any) -> None:
         agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("A's rows", v.A.shape[-2]))

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gfy.energies.base import Dense, Energy, LowRank
+from gfy.energies.base import Energy, QuadraticForm
 from gfy.energies.kinks import Kinks
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
@@ -27,6 +27,10 @@ class Shifted(Energy):
     Input = ShiftedInput
 
     @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
     def concave(self) -> bool:  # type: ignore[override]
         return self.base.concave
 
@@ -37,6 +41,18 @@ class Shifted(Energy):
     @property
     def linear(self) -> bool:  # type: ignore[override]
         return self.base.linear
+
+    @property
+    def interactions(self) -> str | None:  # type: ignore[override]
+        return self.base.interactions
+
+    @property
+    def is_network(self) -> bool:  # type: ignore[override]
+        return self.base.is_network
+
+    @property
+    def opaque(self) -> bool:  # type: ignore[override]
+        return self.base.opaque
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
@@ -66,8 +82,13 @@ class Shifted(Energy):
     def dim(self, v: Any) -> int:
         return int(v.c.shape[-1])
 
-    def curvature(self, v: Any) -> LowRank | Dense | None:
-        return self.base.curvature(v.v)
+    def quadratic(self, v: Any) -> QuadraticForm | None:
+        form = self.base.quadratic(v.v)
+        return None if form is None else form._replace(u=form.u + v.c)
+
+    def network(self, v: Any) -> Kinks | None:
+        found = self.base.network(v.v)
+        return None if found is None else found._replace(slope=found.slope + v.c)
 
     def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
         found = self.base.kinks(v.v, p)

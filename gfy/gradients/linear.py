@@ -13,8 +13,6 @@ from gfy.numerics.arithmetic import clip, dot, matvec, solve, transpose
 from gfy.numerics.spd import in_parts, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers.base import Separable
-from gfy.sets.base import BandSet
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
 Operator = Callable[[Array], Array]
@@ -91,15 +89,12 @@ def _hessian_matrix(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 def _symmetric(problem: InnerProblem) -> bool:
     """Whether J is a diagonal (less one multiplier) and H negative semi-definite: then Cholesky's factors do."""
-    regular = isinstance(problem.regularizer, Separable) and isinstance(problem.domain, BandSet)
-    return regular and problem.energy.concave
+    return problem.regularizer.separable and problem.domain.banded and problem.energy.concave
 
 
 def _cholesky(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:
     """x = b + (I - J H)^-1 J (H b), and for the transpose x = b + H (I - J H)^-1 J b: the same symmetric system."""
     domain, omega = problem.domain, problem.regularizer
-    assert isinstance(domain, BandSet)
-    assert isinstance(omega, Separable)
     slopes, balanced = omega.slopes(theta, domain), domain.total is not None
 
     def forward(b: Array) -> Array:

@@ -5,7 +5,7 @@ Kinks are resolved the same way in both frameworks: `clip` has derivative 1 at i
 
 from __future__ import annotations
 
-from gfy.backend import namespace
+from gfy.backend import backend_of, namespace
 from gfy.protocols import Array
 
 
@@ -57,6 +57,13 @@ def softmax(x: Array) -> Array:
     return weights / xp.sum(weights, axis=-1, keepdims=True)
 
 
+def one_hot_of_largest(scores: Array) -> Array:
+    """1 at the (first) largest score of the last axis and 0 elsewhere, [..., k]."""
+    backend = backend_of(scores)
+    best = backend.xp.argmax(scores, axis=-1)[..., None]
+    return backend.xp.astype(backend.indices(scores.shape[-1], scores) == best, scores.dtype)
+
+
 def matvec(matrix: Array, x: Array) -> Array:
     """[..., n, k] times [..., k] -> [..., n], batch axes broadcast."""
     if (
@@ -71,7 +78,9 @@ def symmetric_matvec(matrix: Array, x: Array) -> Array:
 
     Where the matrix is differentiated it stays a column: its derivative in both frameworks is g x^T, not x g^T.
     """
-    as_row = matrix.ndim > 2 and hasattr(matrix, "is_cuda") and not matrix.requires_grad
+    as_row = matrix.ndim > 2 and not getattr(
+        matrix, "requires_grad", True
+    )  # an array that says that it is constant
     return (x[..., None, :] @ matrix)[..., 0, :] if as_row else matvec(matrix, x)
 
 

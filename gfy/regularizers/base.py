@@ -14,13 +14,29 @@ from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.bounds import GapBound, separable_bound, tangent_bound
 from gfy.regularizers.transport import Margins
-from gfy.sets.base import BandSet, ConvexSet
-from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.base import ConvexSet
 from gfy.sets.threshold import threshold
 
 
 class Regularizer:
-    """A convex function Omega on a set C; p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p) is its argmax map."""
+    """A convex function Omega on a set C; p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p) is its argmax map.
+
+    The attributes are facts that solvers and certificates ask for, instead of the class.
+    """
+
+    zero: bool = False  # Omega = 0
+    quadratic: bool = False  # Omega = curvature / 2 |p|^2 - tilt <1, p>, with curvature = 0 where it is zero
+    separable: bool = (
+        False  # Omega = sum_j omega(p_j), omega strictly convex: what `Separable` declares is there
+    )
+    entropy: str | None = (
+        None  # "shannon", "binary" or "tsallis": gamma times that entropy (alpha is Tsallis's)
+    )
+    gamma: float  # the strength of an entropy
+    curvature: float = 0.0
+    tilt: float = 0.0
+    least: float = -math.inf  # Omega lives where every coordinate is in [least, most]
+    most: float = math.inf
 
     @property
     def name(self) -> str:
@@ -45,6 +61,30 @@ class Regularizer:
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         """p_Omega(theta), [..., k] -> [..., k]; differentiable."""
         raise NotImplementedError(f"{self.name}.argmax")
+
+    # what a separable regularizer says of omega, elementwise
+
+    def coordinate_value(self, p: Array) -> Array:
+        """omega(p), elementwise."""
+        raise NotImplementedError(f"{self.name}.coordinate_value")
+
+    def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
+        """argmax_{low <= p <= high} theta p - omega(p), elementwise."""
+        raise NotImplementedError(f"{self.name}.coordinate_argmax")
+
+    def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
+        """The derivative of `coordinate_argmax` in theta, elementwise; 0 where a bound is active."""
+        raise NotImplementedError(f"{self.name}.coordinate_slope")
+
+    def coordinate_flatness(self, p: Array) -> Array:
+        """1 / omega''(p), elementwise, for p inside the bounds; 0 where it is not finite."""
+        xp = namespace(p)
+        found = self.coordinate_slope(self.grad(p), -math.inf, math.inf)
+        return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
+
+    def slopes(self, theta: Array, domain: ConvexSet) -> Array:
+        """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
+        raise NotImplementedError(f"{self.name}.slopes")
 
     @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
@@ -72,17 +112,7 @@ class Regularizer:
         """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
         backend = backend_of(theta)
         point = backend.xp.broadcast_to(theta, x.shape)
-        if backend.name == "numpy":  # it has no derivatives; the maps that come here are piecewise smooth
-            size = (
-                1e-6
-                * (1 + np.abs(point).max(-1, keepdims=True))
-                / (1e-300 + np.abs(x).max(-1, keepdims=True))
-            )
-            ahead, behind = (self.argmax(point + sign * size * x, domain) for sign in (1, -1))
-            return (ahead - behind) / (2 * size)
-        if backend.name == "jax":  # pushed forward, it can be transposed again
-            return backend.jvp(lambda t: self.argmax(t, domain), (point,), (x,))[1]
-        return backend.vjp(lambda t: self.argmax(t, domain), point)[1](x)[0]  # J is symmetric
+        return backend.symmetric_product(lambda t: self.argmax(t, domain), point, x)
 
     def difference(self, p: Array, q: Array) -> Array:
         """Omega(p) - Omega(q), [...]."""
@@ -104,20 +134,7 @@ class Regularizer:
 class Separable(Regularizer):
     """Omega(p) = sum_j omega(p_j): only the scalar omega is written down, the sets do the rest."""
 
-    least: float = -math.inf  # omega lives on [least, most]
-    most: float = math.inf
-
-    def coordinate_value(self, p: Array) -> Array:
-        """omega(p), elementwise."""
-        raise NotImplementedError(f"{self.name}.coordinate_value")
-
-    def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
-        """argmax_{low <= p <= high} theta p - omega(p), elementwise."""
-        raise NotImplementedError(f"{self.name}.coordinate_argmax")
-
-    def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
-        """The derivative of `coordinate_argmax` in theta, elementwise; 0 where a bound is active."""
-        raise NotImplementedError(f"{self.name}.coordinate_slope")
+    separable = True
 
     def derivative(self, p: float) -> float:
         """omega'(p) of a plain number, possibly infinite."""
@@ -159,14 +176,14 @@ class Separable(Regularizer):
         return xp.where(same, xp.zeros_like(direct), direct), xp.where(same, xp.zeros_like(error), error)
 
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
-        if isinstance(domain, BandSet | Birkhoff) and self.no_argmax(domain) is None:
+        if (domain.banded or domain.stochastic) and self.no_argmax(domain) is None:
             return separable_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
         return super().gap(theta, p, domain, blur)
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if self.least == -math.inf and self.most == math.inf:
             return None
-        low, high = _extent(domain)
+        low, high = domain.extent()
         if low >= self.least and high <= self.most:
             return None
         return (
@@ -177,7 +194,7 @@ class Separable(Regularizer):
 
     def no_argmax(self, domain: ConvexSet) -> str | None:
         reason = self.unsuited(domain)
-        if reason is None and not isinstance(domain, BandSet | Birkhoff):
+        if reason is None and not (domain.banded or domain.stochastic):
             reason = f"{self.name} has no argmax map on {domain.name}: only quadratic regularizers have (a projection)"
         return reason
 
@@ -186,9 +203,8 @@ class Separable(Regularizer):
         reason = self.no_argmax(domain)
         if reason is not None:
             raise UnsupportedError(reason)
-        if isinstance(domain, Birkhoff):
+        if domain.stochastic:
             return domain.flat(Margins(self).argmax(domain.matrix(theta)))
-        assert isinstance(domain, BandSet)
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_argmax(theta, low, high)
@@ -198,9 +214,9 @@ class Separable(Regularizer):
 
     @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
-        if isinstance(domain, Birkhoff):
+        if domain.stochastic:
             return domain.flat(Margins(self).jacobian_product(domain.matrix(theta), domain.matrix(x)))
-        if not isinstance(domain, BandSet):
+        if not domain.banded:
             return super().jacobian_product(theta, domain, x)
         slope = self.slopes(theta, domain)
         if domain.total is None:
@@ -212,8 +228,7 @@ class Separable(Regularizer):
         return slope * (x - mean)
 
     @in_single
-    def slopes(self, theta: Array, domain: BandSet) -> Array:
-        """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
+    def slopes(self, theta: Array, domain: ConvexSet) -> Array:
         low, high = domain.bounds(theta)
         if domain.total is None:
             return self.coordinate_slope(theta, low, high)
@@ -221,17 +236,17 @@ class Separable(Regularizer):
             return namespace(theta).zeros_like(theta)
         return self.coordinate_slope(self._shifted(theta, domain), low, high)
 
-    def multiplier(self, theta: Array, domain: BandSet) -> Array:
+    def multiplier(self, theta: Array, domain: ConvexSet) -> Array:
         """tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
         # every coordinate is shifted by the same number, but for rounding
         return namespace(theta).mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
 
-    def one_point(self, theta: Array, domain: BandSet) -> bool:
+    def one_point(self, theta: Array, domain: ConvexSet) -> bool:
         """Whether the sum can only be reached with every coordinate at its upper bound."""
         high = domain.bounds(theta)[1]
         return isinstance(high, float) and domain.total is not None and domain.total >= high * theta.shape[-1]
 
-    def _shifted(self, theta: Array, domain: BandSet) -> Array:
+    def _shifted(self, theta: Array, domain: ConvexSet) -> Array:
         """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""
         xp = namespace(theta)
         assert domain.total is not None
@@ -250,22 +265,3 @@ class Separable(Regularizer):
             smallest,
             largest,
         )
-
-
-def _extent(domain: ConvexSet) -> tuple[float, float]:
-    """The smallest and largest coordinate a point of the set can have."""
-    if isinstance(domain, BandSet):
-        low, high = domain.bounds(np.zeros(1))
-        return float(np.min(low)), float(np.max(high))
-    if isinstance(domain, Birkhoff):
-        return 0.0, 1.0
-    points = getattr(domain, "points", None)
-    if points is not None:
-        return float(points.min()), float(points.max())
-    radius = getattr(domain, "radius", math.inf)
-    return -radius, radius
-
-
-def peak_coordinate(domain: ConvexSet) -> float:
-    """The largest coordinate a point of the set can have."""
-    return _extent(domain)[1]

@@ -21,8 +21,7 @@ from gfy.backend import backend_of, namespace
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 from gfy.regularizers.transport import Margins, spread
-from gfy.sets.base import BandSet, ConvexSet
-from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.base import ConvexSet
 
 if TYPE_CHECKING:
     from gfy.regularizers.base import Regularizer, Separable
@@ -60,13 +59,13 @@ class _Pull(NamedTuple):
 
 
 def separable_bound(
-    regularizer: Separable, theta: Array, p: Array, domain: BandSet | Birkhoff, blur: Array
+    regularizer: Separable, theta: Array, p: Array, domain: ConvexSet, blur: Array
 ) -> GapBound:
     """On bands and doubly stochastic matrices, for p within the bounds."""
     xp = namespace(theta)
-    if isinstance(domain, BandSet) and regularizer.one_point(theta, domain):
+    if domain.banded and regularizer.one_point(theta, domain):
         return _point_bound(regularizer, theta, p, regularizer.argmax(theta, domain), blur)
-    low, high = domain.bounds(theta) if isinstance(domain, BandSet) else (0.0, 1.0)
+    low, high = domain.bounds(theta) if domain.banded else domain.extent()
     pull = _pull(regularizer, theta, p, domain)
     eps = backend_of(theta).eps(theta)
     q = regularizer.coordinate_argmax(pull.t, low, high)
@@ -94,8 +93,8 @@ def _point_bound(regularizer: Separable, theta: Array, p: Array, only: Array, bl
     return GapBound(gap, only, 0 * gap, xp.abs(gap))
 
 
-def _pull(regularizer: Separable, theta: Array, p: Array, domain: BandSet | Birkhoff) -> _Pull:
-    if isinstance(domain, Birkhoff):
+def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> _Pull:
+    if domain.stochastic:
         matrix, duals = Margins(regularizer).solution(domain.matrix(theta))
         earned = (duals * _short(_margins(domain.matrix(p)), 1.0)).sum(-1)
         missed = namespace(theta).abs(_short(_margins(matrix), 1.0)).sum(-1)

@@ -11,11 +11,10 @@ from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import clip, logsumexp, relu, sigmoid, softmax, softplus, xlogx
 from gfy.numerics.precision import in_single
 from gfy.protocols import Array
-from gfy.regularizers.base import Separable, peak_coordinate
+from gfy.regularizers.base import Separable
 from gfy.regularizers.quadratic import check_positive
-from gfy.sets.base import BandSet, ConvexSet
+from gfy.sets.base import ConvexSet
 from gfy.sets.box import Box
-from gfy.sets.simplex import Simplex
 
 _UNIT_BOX = Box(0.0, 1.0)
 
@@ -25,10 +24,14 @@ class Shannon(Separable):
     """Shannon's negentropy gamma <p, log p>: softmax on the simplex, loss gamma KL(y, softmax(v / gamma))."""
 
     gamma: float = 1.0
+    entropy = "shannon"
     least = 0.0
 
     def __post_init__(self) -> None:
         check_positive(self.gamma, "Shannon.gamma")
+
+    def coordinate_flatness(self, p: Array) -> Array:
+        return p / self.gamma
 
     def coordinate_value(self, p: Array) -> Array:
         return self.gamma * xlogx(p)
@@ -59,29 +62,29 @@ class Shannon(Separable):
         found, near = _relative_entropy(p, q)
         return self.gamma * found, near
 
-    def multiplier(self, theta: Array, domain: BandSet) -> Array:
-        if not isinstance(domain, Simplex):
+    def multiplier(self, theta: Array, domain: ConvexSet) -> Array:
+        if not domain.simplex:
             return super().multiplier(theta, domain)
         return self.gamma * (logsumexp(theta / self.gamma, keepdims=True) - 1)
 
     @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
-        return softmax(theta / self.gamma) if isinstance(domain, Simplex) else super().argmax(theta, domain)
+        return softmax(theta / self.gamma) if domain.simplex else super().argmax(theta, domain)
 
     @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
-        if isinstance(domain, Simplex):
+        if domain.simplex:
             return self.gamma * logsumexp(theta / self.gamma)
         return super().conjugate(theta, domain)
 
     @in_single
-    def slopes(self, theta: Array, domain: BandSet) -> Array:
-        if not isinstance(domain, Simplex):
+    def slopes(self, theta: Array, domain: ConvexSet) -> Array:
+        if not domain.simplex:
             return super().slopes(theta, domain)
         return softmax(theta / self.gamma) / self.gamma
 
     def strong_convexity(self, domain: ConvexSet) -> float:
-        peak = peak_coordinate(domain)  # omega'' = gamma / p
+        peak = domain.extent()[1]  # omega'' = gamma / p
         return self.gamma / peak if peak > 0 else math.inf
 
 
@@ -90,11 +93,15 @@ class BinaryShannon(Separable):
     """Omega(p) = gamma sum p log p + (1 - p) log(1 - p): the sigmoid, and the binary logistic loss."""
 
     gamma: float = 1.0
+    entropy = "binary"
     least = 0.0
     most = 1.0
 
     def __post_init__(self) -> None:
         check_positive(self.gamma, "BinaryShannon.gamma")
+
+    def coordinate_flatness(self, p: Array) -> Array:
+        return p * (1 - p) / self.gamma
 
     def coordinate_value(self, p: Array) -> Array:
         return self.gamma * (xlogx(p) + xlogx(1 - p))
@@ -144,6 +151,7 @@ class Tsallis(Separable):
 
     alpha: float = 1.5
     gamma: float = 1.0
+    entropy = "tsallis"
     least = 0.0
 
     def __post_init__(self) -> None:
@@ -152,6 +160,9 @@ class Tsallis(Separable):
             raise GfyValueError(
                 f"Tsallis.alpha must be above 1, got {self.alpha!r}; the limit alpha = 1 is Shannon"
             )
+
+    def coordinate_flatness(self, p: Array) -> Array:
+        return p ** (2 - self.alpha) / self.gamma  # from p: the way over the gradient loses small p
 
     def coordinate_value(self, p: Array) -> Array:
         return self.gamma * (_power(p, self.alpha) - p) / (self.alpha * (self.alpha - 1))
@@ -182,7 +193,7 @@ class Tsallis(Separable):
     def strong_convexity(self, domain: ConvexSet) -> float:
         if self.alpha > 2:
             return 0.0  # omega'' = gamma p^(alpha - 2) vanishes at 0
-        peak = peak_coordinate(domain)
+        peak = domain.extent()[1]
         return float(self.gamma * peak ** (self.alpha - 2)) if peak > 0 else math.inf
 
 

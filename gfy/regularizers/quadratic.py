@@ -13,23 +13,18 @@ from gfy.numerics.precision import in_single
 from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer, Separable
 from gfy.regularizers.bounds import GapBound
-from gfy.sets.ball import Ball
-from gfy.sets.base import BandSet, ConvexSet
-from gfy.sets.birkhoff import Birkhoff
+from gfy.sets.base import ConvexSet
 
 
 class Quadratic(Separable):
     """omega(p) = curvature / 2 p^2 - tilt p, curvature > 0."""
 
     gamma: float
+    quadratic = True
 
     @property
-    def curvature(self) -> float:
+    def curvature(self) -> float:  # type: ignore[override]
         raise NotImplementedError(f"{self.name}.curvature")
-
-    @property
-    def tilt(self) -> float:
-        return 0.0
 
     def __post_init__(self) -> None:
         check_positive(self.gamma, f"{self.name}.gamma")
@@ -55,6 +50,9 @@ class Quadratic(Separable):
         inside = xp.astype((p >= low) & (p <= high), theta.dtype)
         return inside / self.curvature
 
+    def coordinate_flatness(self, p: Array) -> Array:
+        return namespace(p).full_like(p, 1 / self.curvature)
+
     def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
         # nothing cancels, so gaps far below the rounding of the values are still seen
         return 0.5 * self.curvature * (p - q) ** 2, p == p
@@ -65,7 +63,7 @@ class Quadratic(Separable):
 
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
         bound = super().gap(theta, p, domain, blur)
-        if not isinstance(domain, Ball):
+        if domain.radius is None:
             return bound
         # the projection on a ball is a formula, right to rounding
         wrong = blur + 4 * backend_of(theta).eps(theta) * namespace(theta).abs(theta)
@@ -77,7 +75,7 @@ class Quadratic(Separable):
 
     @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
-        if isinstance(domain, BandSet | Birkhoff):
+        if domain.banded or domain.stochastic:
             return super().argmax(theta, domain)
         return domain.project((theta + self.tilt) / self.curvature)
 
@@ -94,12 +92,9 @@ class Quadratic(Separable):
     def lipschitz(self, domain: ConvexSet, k: int) -> float:
         if not domain.compact:
             return math.inf
-        radius = getattr(domain, "radius", None)
-        if radius is not None and self.tilt == 0:
-            return float(self.curvature * radius)
-        from gfy.regularizers.base import _extent
-
-        low, high = _extent(domain)
+        if domain.radius is not None and self.tilt == 0:
+            return float(self.curvature * domain.radius)
+        low, high = domain.extent()
         worst = max(abs(self.curvature * low - self.tilt), abs(self.curvature * high - self.tilt))
         return worst * math.sqrt(k)
 
@@ -111,7 +106,7 @@ class SquaredNorm(Quadratic):
     gamma: float = 1.0
 
     @property
-    def curvature(self) -> float:
+    def curvature(self) -> float:  # type: ignore[override]
         return self.gamma
 
 
@@ -122,11 +117,11 @@ class Gini(Quadratic):
     gamma: float = 1.0
 
     @property
-    def curvature(self) -> float:
+    def curvature(self) -> float:  # type: ignore[override]
         return self.gamma
 
     @property
-    def tilt(self) -> float:
+    def tilt(self) -> float:  # type: ignore[override]
         return self.gamma / 2
 
 
@@ -140,17 +135,20 @@ class BinaryGini(Quadratic):
     gamma: float = 1.0
 
     @property
-    def curvature(self) -> float:
+    def curvature(self) -> float:  # type: ignore[override]
         return 2 * self.gamma
 
     @property
-    def tilt(self) -> float:
+    def tilt(self) -> float:  # type: ignore[override]
         return self.gamma
 
 
 @dataclass(frozen=True)
 class Zero(Regularizer):
     """Omega = 0 on C: the unregularized network, whose loss is the generalized perceptron's."""
+
+    zero = True
+    quadratic = True
 
     def value(self, p: Array) -> Array:
         return (p * 0).sum(-1)
@@ -170,7 +168,7 @@ class Zero(Regularizer):
 
     @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
-        if isinstance(domain, Ball):
+        if domain.radius is not None:
             return super().jacobian_product(theta, domain, x)
         return namespace(x).zeros_like(x)  # a vertex: piecewise constant in theta
 

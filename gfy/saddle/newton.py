@@ -13,9 +13,7 @@ from gfy.backend import backend_of
 from gfy.energies.kinks import Stacked
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.protocols import Array
-from gfy.regularizers.base import Separable
 from gfy.saddle.response import Parts, diagonal_jacobian, respond
-from gfy.sets.base import BandSet
 
 _HALVINGS = 20
 _MOST_PRODUCTS = 100
@@ -23,7 +21,7 @@ _MOST_PRODUCTS = 100
 
 def serves(given: Parts) -> bool:
     """Whether products with J are cheap: boxes and simplices, where it is a diagonal less one multiplier."""
-    return isinstance(given.omega, Separable) and isinstance(given.domain, BandSet)
+    return bool(given.omega.separable and given.domain.banded)
 
 
 def step(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:

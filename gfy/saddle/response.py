@@ -9,10 +9,7 @@ from gfy.backend import backend_of
 from gfy.energies.kinks import Stacked
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
-from gfy.regularizers.base import Separable
-from gfy.regularizers.quadratic import SquaredNorm, Zero
-from gfy.sets.ball import Ball
-from gfy.sets.base import BandSet
+from gfy.regularizers.quadratic import SquaredNorm
 from gfy.sets.interior import Polyhedron, described, polyhedron
 
 
@@ -27,13 +24,13 @@ class Parts(NamedTuple):
 
 def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
     """The problem in the form that the steps take."""
-    room = polyhedron(domain, st.slope) if isinstance(regularizer, Separable | Zero) else None
+    room = polyhedron(domain, st.slope) if regularizer.separable or regularizer.zero else None
     return Parts(st, regularizer, domain, room)
 
 
 def unsupported(regularizer: Any, domain: Any) -> str | None:
     """Why no saddle point can be found with Omega on the set, in a sentence; None where it can."""
-    if isinstance(regularizer, Zero) and not isinstance(domain, Ball) and not described(domain):
+    if regularizer.zero and domain.radius is None and not described(domain):
         return (
             f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
             "its oracle alone; use SquaredNorm, or a ConvexHull of its points"
@@ -46,7 +43,7 @@ def respond(given: Parts, theta: Array, x: Array) -> Array:
 
     Where p* is a vertex and x is near it, that square changes nothing, and the answer is the vertex.
     """
-    if isinstance(given.omega, Zero) and given.room is not None:
+    if given.omega.zero and given.room is not None:
         return SquaredNorm().argmax(given.room.point(x) + theta / _small(theta), given.domain)
     return given.omega.argmax(theta, given.domain)
 
@@ -54,7 +51,7 @@ def respond(given: Parts, theta: Array, x: Array) -> Array:
 def jacobian(given: Parts, theta: Array, x: Array, rows: Array) -> Array:
     """J applied to each row of [..., n, k], J the derivative of `respond` in theta."""
     rows = rows + 0 * theta[..., None, :]
-    if isinstance(given.omega, Zero) and given.room is not None:
+    if given.omega.zero and given.room is not None:
         small = _small(theta)
         near = (given.room.point(x) + theta / small)[..., None, :]
         return SquaredNorm().jacobian_product(near, given.domain, rows) / small[..., None]
@@ -68,7 +65,7 @@ def _small(theta: Array) -> Array:
 def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:
     """Omega's gradient and second derivatives at a point inside, [..., k] each."""
     xp = backend_of(p).xp
-    if isinstance(regularizer, Zero):
+    if regularizer.zero:
         return 0 * p, 0 * p
     slope = regularizer.grad(p)
     spread = regularizer.coordinate_slope(slope, -float("inf"), float("inf"))
@@ -77,7 +74,6 @@ def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:
 
 def diagonal_jacobian(given: Parts, theta: Array) -> Callable[[Array], Array]:
     """x [..., k] -> J x, for a separable Omega on a box or simplex: its diagonal is computed once."""
-    assert isinstance(given.domain, BandSet)
     D = given.omega.slopes(theta, given.domain)
     if given.domain.total is None:
         return lambda x: D * x

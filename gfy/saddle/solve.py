@@ -16,7 +16,6 @@ from gfy.backend import backend_of
 from gfy.energies.kinks import Stacked, stacked
 from gfy.numerics.arithmetic import dot, relu
 from gfy.protocols import Array
-from gfy.regularizers.quadratic import Zero
 from gfy.saddle import interior, newton
 from gfy.saddle.response import Parts, parts, respond
 
@@ -143,12 +142,12 @@ def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
     y, z = relu(-a), relu(a)
     apart = xp.maximum(xp.minimum(s, y), xp.minimum(r, z))
     gap = dot(s, y) + dot(r, z)
-    if isinstance(given.omega, Zero):
+    if given.omega.zero:
         gap = gap + relu(given.domain.support(theta) - dot(theta, p))
     value = xp.abs(dot(theta, p) - dot(s, st.b))
     # the rounding of a and s, and that of theta, which p answers to with 1 / gamma
     size = 1 + xp.max(xp.abs(a) + xp.abs(st.b), axis=-1) + xp.max(s, axis=-1)
     gamma = given.omega.strong_convexity(given.domain) or 1.0
     blur = xp.max(xp.abs(theta), axis=-1) * xp.max(xp.sum(xp.abs(st.M), axis=-1), axis=-1) / gamma
-    noise = backend.eps(s) * ((256 if isinstance(given.omega, Zero) else 16) * size + blur)
+    noise = backend.eps(s) * ((256 if given.omega.zero else 16) * size + blur)
     return xp.maximum(xp.max(apart, axis=-1), gap / (1 + value)), noise, gap

@@ -37,6 +37,12 @@ class Ball(ConvexSet):
     def violation(self, p: Array) -> Array:
         return clip(namespace(p).sqrt(dot(p, p)) - self.radius, 0.0, float("inf"))
 
+    def extent(self) -> tuple[float, float]:
+        return -self.radius, self.radius
+
+    def largest_norm(self, k: int) -> float:
+        return float(self.radius)
+
     def diameter(self, k: int) -> float:
         return 2 * self.radius if k else 0.0
 

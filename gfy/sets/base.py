@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,19 @@ from gfy.protocols import Array
 
 
 class ConvexSet:
-    """A closed convex set C of R^k: where the inner problem looks for p."""
+    """A closed convex set C of R^k: where the inner problem looks for p.
+
+    The attributes are facts that solvers, regularizers and certificates ask for, instead of the class.
+    """
 
     compact: bool = True
+    whole: bool = False  # C is all of R^k
+    banded: bool = False  # C = {low <= p <= high, and sum p = total where there is one}: see `bounds`
+    total: float | None = None  # what the coordinates of every p in C sum to, where C is banded by it
+    simplex: bool = False  # C = {p >= 0, sum p = 1}
+    stochastic: bool = False  # C holds n x n matrices with rows and columns of sum 1: see `matrix` and `flat`
+    radius: float | None = None  # C = {|p| <= radius} where there is one
+    finite: bool = False  # C is the hull of `points` [n, k]
 
     @property
     def name(self) -> str:
@@ -41,6 +52,29 @@ class ConvexSet:
         """Whether p satisfies every constraint up to tol, [..., k] -> [...] bool."""
         return self.violation(p) <= tol
 
+    def matrix(self, p: Array) -> Array:
+        """[..., n * n] -> [..., n, n], for a stochastic set."""
+        raise UnsupportedError(f"the points of {self.name} are not matrices")
+
+    def flat(self, matrix: Array) -> Array:
+        """[..., n, n] -> [..., n * n], for a stochastic set."""
+        raise UnsupportedError(f"the points of {self.name} are not matrices")
+
+    def bounds(self, like: Array) -> tuple[Any, Any]:
+        """(low, high) of a banded set: numbers, or arrays [k] of like's framework, dtype and device."""
+        raise UnsupportedError(f"{self.name} is not given by bounds on each coordinate")
+
+    def extent(self) -> tuple[float, float]:
+        """The smallest and the largest coordinate that a point of C can have."""
+        return -math.inf, math.inf
+
+    def largest_norm(self, k: int) -> float:
+        """sup |p| over C in R^k (Euclidean); infinite where it is not known."""
+        try:
+            return float(np.linalg.norm(self.vertices(k), axis=-1).max())
+        except UnsupportedError:
+            return math.inf
+
     def diameter(self, k: int) -> float:
         """max |p - q| over p, q in C (Euclidean)."""
         return float("inf")
@@ -64,11 +98,11 @@ class BandSet(ConvexSet):
     argmax map on them: per coordinate, after shifting the scores by one multiplier (see `threshold`).
     """
 
-    total: float | None = None
+    banded = True
 
-    def bounds(self, like: Array) -> tuple[Any, Any]:
-        """(low, high): numbers, or arrays [k] of like's framework, dtype and device."""
-        raise NotImplementedError(f"{self.name}.bounds")
+    def extent(self) -> tuple[float, float]:
+        low, high = self.bounds(np.zeros(1))
+        return float(np.min(low)), float(np.max(high))
 
     def violation(self, p: Array) -> Array:
         xp = namespace(p)

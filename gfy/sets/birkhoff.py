@@ -24,6 +24,8 @@ class Birkhoff(ConvexSet):
     Points are stored row by row in the last axis, [..., n * n]; `matrix` and `flat` go between the two forms.
     """
 
+    stochastic = True
+
     @staticmethod
     def side(k: int) -> int:
         """n, given k = n * n."""
@@ -65,6 +67,12 @@ class Birkhoff(ConvexSet):
 
     def center(self, like: Array) -> Array:
         return namespace(like).zeros_like(like) + 1.0 / self.side(like.shape[-1])
+
+    def extent(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def largest_norm(self, k: int) -> float:
+        return math.sqrt(self.side(k))
 
     def diameter(self, k: int) -> float:
         n = self.side(k)

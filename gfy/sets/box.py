@@ -22,6 +22,7 @@ class Reals(BandSet):
     """The whole space R^k: the inner problem without constraints."""
 
     compact = False
+    whole = True
 
     def bounds(self, like: Array) -> tuple[Any, Any]:
         return -math.inf, math.inf
@@ -71,6 +72,10 @@ class Box(BandSet):
             np.isfinite(low) & np.isfinite(high), (finite[0] + finite[1]) / 2, finite[0] + finite[1]
         )
         return xp.zeros_like(like) + backend_of(like).asarray(np.clip(middle, low, high), like=like)
+
+    def largest_norm(self, k: int) -> float:
+        worst = np.maximum(np.abs(np.asarray(self.low)), np.abs(np.asarray(self.high)))
+        return float(np.linalg.norm(np.broadcast_to(worst, (k,))))
 
     def diameter(self, k: int) -> float:
         return float(np.linalg.norm(np.broadcast_to(np.asarray(self.high) - np.asarray(self.low), (k,))))

@@ -21,6 +21,7 @@ class ConvexHull(ConvexSet):
     """The convex hull of the rows of `points` [n, k], as marginal polytopes are given for a small output space."""
 
     points: Any
+    finite = True
 
     def __post_init__(self) -> None:
         points = np.array(self.points, dtype=np.float64)
@@ -62,6 +63,9 @@ class ConvexHull(ConvexSet):
 
     def center(self, like: Array) -> Array:
         return namespace(like).zeros_like(like) + backend_of(like).asarray(self.points.mean(0), like=like)
+
+    def extent(self) -> tuple[float, float]:
+        return float(self.points.min()), float(self.points.max())
 
     def diameter(self, k: int) -> float:
         self.check_dim(k)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gfy.backend import namespace
 from gfy.errors import GfyValueError, UnsupportedError
+from gfy.numerics.arithmetic import one_hot_of_largest
 from gfy.protocols import Array
 from gfy.sets.base import BandSet
 
@@ -22,17 +23,19 @@ class Simplex(BandSet):
     """The probability simplex {p >= 0 : sum p = 1}: one class among k."""
 
     total = 1.0
+    simplex = True
 
     def bounds(self, like: Array) -> tuple[Any, Any]:
         return 0.0, 1.0
 
     def linear_oracle(self, scores: Array) -> Array:
-        xp = namespace(scores)
-        best = xp.argmax(scores, axis=-1)[..., None]
-        return xp.astype(_arange_like(scores) == best, scores.dtype)
+        return one_hot_of_largest(scores)
 
     def center(self, like: Array) -> Array:
         return namespace(like).zeros_like(like) + 1.0 / like.shape[-1]
+
+    def largest_norm(self, k: int) -> float:
+        return 1.0
 
     def diameter(self, k: int) -> float:
         return math.sqrt(2.0) if k > 1 else 0.0
@@ -72,6 +75,10 @@ class CappedSimplex(BandSet):
     def center(self, like: Array) -> Array:
         return namespace(like).zeros_like(like) + self.k / like.shape[-1]
 
+    def largest_norm(self, k: int) -> float:
+        whole = math.floor(self.k)
+        return math.sqrt(whole + (self.k - whole) ** 2)
+
     def diameter(self, k: int) -> float:
         moved = min(self.k, k - self.k)
         return math.sqrt(2.0 * math.floor(moved) + 2.0 * (moved - math.floor(moved)) ** 2)
@@ -92,10 +99,3 @@ class CappedSimplex(BandSet):
             raise GfyValueError(
                 f"CappedSimplex({self.k}) needs at least {math.ceil(self.k)} coordinates, p has {k}"
             )
-
-
-def _arange_like(x: Array) -> Array:
-    xp = namespace(x)
-    if type(x).__module__.startswith("torch"):
-        return xp.arange(x.shape[-1], device=x.device)
-    return xp.arange(x.shape[-1])

@@ -21,7 +21,6 @@ from gfy.protocols import Array
 from gfy.regularizers.base import Regularizer
 from gfy.regularizers.bounds import GapBound
 from gfy.sets.base import ConvexSet
-from gfy.sets.hull import ConvexHull
 from gfy.structured.oracle_hull import OracleHull
 
 _MOST_SEQUENCES = 100_000
@@ -155,7 +154,7 @@ class ChainEntropy(Regularizer):
     def unsuited(self, domain: ConvexSet) -> str | None:
         if isinstance(domain, OracleHull) and domain.k == self.chain.k:
             return None
-        if isinstance(domain, ConvexHull) and self._consistent(domain.points):
+        if domain.finite and self._consistent(domain.vertices(self.chain.k)):
             return None
         return (
             f"ChainEntropy is convex on marginals of a chain of {self.chain.length} labels in {self.chain.states} "

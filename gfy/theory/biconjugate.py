@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, get_backend, tree_map
+from gfy.calling.named import as_solver
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
-from gfy.energies.others import Metric
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.named import as_solver
 from gfy.numerics.ascent import ascend
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Stop
@@ -97,8 +96,8 @@ def solve_biconjugate(
 def no_exact(problem: InnerProblem, k: int) -> str | None:
     """Why no input that touches Omega at p is known in closed form, in a sentence; None where one is."""
     energy = problem.energy
-    if isinstance(energy, Metric):
-        if energy.cost not in ("euclidean", "manhattan"):
+    if energy.metric is not None:
+        if energy.metric == "other":
             return "whether Omega is 1-Lipschitz for a metric given as a function is not known"
         lipschitz = problem.regularizer.lipschitz(problem.domain, k)
         return (
@@ -108,9 +107,7 @@ def no_exact(problem: InnerProblem, k: int) -> str | None:
         )
     if not energy.concave:
         return f"{energy.name} is not concave in p: a stationary p need not be the argmax"
-    if "u" in energy.Input._fields or (
-        type(energy).__name__ == "Bilinear" and getattr(energy, "U", None) is None
-    ):
+    if energy.tilts:
         return None
     return f"{energy.name} has no linear term of its own to tilt"
 
@@ -125,7 +122,7 @@ def touching_input(problem: InnerProblem, p: Array, start: Any = None) -> Input:
     reason = no_exact(problem, int(p.shape[-1]))
     if reason is not None:
         raise UnsupportedError(reason)
-    if isinstance(energy, Metric):
+    if energy.metric is not None:
         return energy.Input(p)
     base = zero_input(energy, p) if start is None else energy.coerce(start)
     tilted = energy.shift(base, problem.regularizer.grad(p) - energy.grad_p(base, p))

@@ -10,7 +10,6 @@ from gfy.backend import backend_of
 from gfy.checks import check_input
 from gfy.conjugate import solve_with
 from gfy.energies.inputs import zero_input
-from gfy.energies.others import Metric
 from gfy.gradients.envelope import Envelope
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Stop
@@ -32,7 +31,7 @@ def bregman(
     regularizer, energy = problem.regularizer, problem.energy
     apart = regularizer.value(p) - regularizer.value(q)
     known = v is None and options.get("method", "auto") in ("auto", "exact")
-    if known and no_exact(problem, int(q.shape[-1])) is None and not isinstance(energy, Metric):
+    if known and no_exact(problem, int(q.shape[-1])) is None and energy.metric is None:
         base = zero_input(energy, q) if start is None else energy.coerce(start)
         tilt = regularizer.grad(q) - energy.grad_p(base, q)
         return apart - _directional(tilt, p - q) - energy.value(base, p) + energy.value(base, q)

@@ -22,14 +22,13 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.conjugate import argmax
-from gfy.energies.others import Metric, Probabilistic
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver
 from gfy.theory.biconjugate import no_exact
 from gfy.theory.decoding import as_target, decode
-from gfy.theory.targets import Ndcg, Scaled, Target, largest_norm
+from gfy.theory.targets import Ndcg, Scaled, Target
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,13 @@ def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None
     problem.domain.check_dim(k)
     gamma = problem.regularizer.strong_convexity(problem.domain)
     sigma, half = wanted.sigma(problem.domain, k), wanted.half_diameter(problem.domain, k)
-    matrix = getattr(problem.energy, "U", None)
+    matrix = problem.energy.mixing
     if matrix is not None:  # phi(p) = U p: the target is read through the inverse of U
         values = np.linalg.svd(matrix, compute_uv=False)
         return CalibrationBound(
             wanted.name, sigma / values[-1], half / values[-1], values[0] ** 2 / gamma, values[0] ** 2 / gamma
         )
-    joint = 1.0 if problem.energy.linear else 1 + largest_norm(problem.domain, k) ** 2
+    joint = 1.0 if problem.energy.linear else 1 + problem.domain.largest_norm(k) ** 2
     return CalibrationBound(wanted.name, sigma, half, 1 / gamma, joint / gamma)
 
 
@@ -98,14 +97,12 @@ def not_calibrated(problem: InnerProblem, target: Target) -> str | None:
         return f"{problem.regularizer.name} is not strongly convex on {domain.name}: the loss is not smooth"
     if getattr(target, "varphi", None) is not None:
         return "the target's varphi is not the identity: only targets that look at p itself are covered"
-    matrix = getattr(energy, "U", None)
-    if type(energy).__name__ == "Bilinear" and matrix is not None:
+    matrix = energy.mixing
+    if matrix is not None:
         if matrix.shape[0] >= matrix.shape[1] and np.linalg.svd(matrix, compute_uv=False)[-1] > 1e-12:
             return None
         return "U has not full column rank: the network cannot express every p"
-    if isinstance(energy, Probabilistic) and energy.energies is None:
-        return None
-    if isinstance(energy, Metric):
+    if energy.metric is not None:
         return "a metric energy is not linear in v"
     return no_exact(problem, 1)
 

@@ -23,7 +23,6 @@ from gfy.losses import FenchelYoungLoss
 from gfy.numerics.ascent import ascend
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Stop
-from gfy.regularizers.base import _extent
 
 
 class Descent(NamedTuple):
@@ -40,7 +39,7 @@ def not_dc(problem: InnerProblem) -> str | None:
     """Why the loss is not known to be a difference of convex functions of v; None where it is."""
     if problem.energy.in_v == "nonconvex":
         return f"{problem.energy.name} is not convex in v"
-    if problem.energy.in_v == "convex" and _extent(problem.domain)[0] < 0:
+    if problem.energy.in_v == "convex" and problem.domain.extent()[0] < 0:
         return f"{problem.energy.name} is convex in v where p >= 0, and {problem.domain.name} allows p < 0"
     return None
 

@@ -7,7 +7,6 @@ takes p to the yhat that minimises <phi(yhat), V phi(p) + b>. Shapes: p, y [...,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
+from gfy.errors import GfyTypeError, GfyValueError
 from gfy.numerics.arithmetic import dot, matvec
 from gfy.protocols import Array
 from gfy.sets.base import ConvexSet
-from gfy.sets.box import Box
-from gfy.sets.simplex import CappedSimplex, Simplex
+from gfy.sets.simplex import CappedSimplex
 
 
 class Target:
@@ -71,7 +69,7 @@ class Scaled(Target):
         return self.predictions(domain).linear_oracle(self.scale(k) * p - self.offset(k))
 
     def sigma(self, domain: ConvexSet, k: int) -> float:
-        return self.scale(k) * largest_norm(self.predictions(domain), k)
+        return self.scale(k) * self.predictions(domain).largest_norm(k)
 
     def half_diameter(self, domain: ConvexSet, k: int) -> float:
         return self.scale(k) * self.predictions(domain).diameter(k) / 2
@@ -82,7 +80,7 @@ class ZeroOne(Scaled):
     """1 where the class is wrong: 1 - <yhat, y> on one-hot rows; decoded by the largest coordinate."""
 
     def unsuited(self, domain: ConvexSet) -> str | None:
-        if isinstance(domain, Simplex):
+        if domain.simplex:
             return None
         return (
             f"zero_one is affine for classes (Simplex), not on {domain.name}: use hamming, or an AffineLoss"
@@ -102,10 +100,10 @@ class Hamming(Scaled):
     def unsuited(self, domain: ConvexSet) -> str | None:
         if not domain.compact:
             return f"hamming needs a set whose vertices are 0/1 vectors, {domain.name} is unbounded"
-        if isinstance(domain, Box) and (
-            np.any(np.asarray(domain.low) != 0) or np.any(np.asarray(domain.high) != 1)
-        ):
-            return f"hamming compares 0/1 vectors: use Box(0, 1), got Box({domain.low}, {domain.high})"
+        if domain.banded:
+            low, high = domain.bounds(np.zeros(1))
+            if np.any(np.asarray(low) != 0) or np.any(np.asarray(high) != 1):
+                return f"hamming compares 0/1 vectors: use Box(0, 1), got {domain.name}({low}, {high})"
         return None
 
     def scale(self, k: int) -> float:
@@ -234,24 +232,3 @@ class AffineLoss(Target):
     def _rows(self, domain: ConvexSet, k: int) -> np.ndarray:
         outputs = domain.vertices(k) if self.outputs is None else np.asarray(self.outputs, dtype=np.float64)
         return np.asarray(self.embed(outputs)) @ self.V
-
-
-def largest_norm(domain: ConvexSet, k: int) -> float:
-    """sup |p| over the set."""
-    if isinstance(domain, Simplex):
-        return 1.0
-    if isinstance(domain, CappedSimplex):
-        whole = math.floor(domain.k)
-        return math.sqrt(whole + (domain.k - whole) ** 2)
-    if isinstance(domain, Box):
-        worst = np.maximum(np.abs(np.asarray(domain.low)), np.abs(np.asarray(domain.high)))
-        return float(np.linalg.norm(np.broadcast_to(worst, (k,))))
-    if type(domain).__name__ == "Birkhoff":
-        return math.sqrt(math.isqrt(k))
-    radius = getattr(domain, "radius", None)
-    if radius is not None:
-        return float(radius)
-    try:
-        return float(np.linalg.norm(domain.vertices(k), axis=-1).max())
-    except UnsupportedError:
-        return math.inf

@@ -6,15 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from gfy.energies.linear import Bilinear, LogSumExp
-from gfy.energies.others import Metric
-from gfy.energies.quadratic import LinearQuadratic, Pairwise
 from gfy.problem import InnerProblem
-from gfy.regularizers.base import _extent
-from gfy.regularizers.quadratic import SquaredNorm
-from gfy.sets.box import Reals
 from gfy.theory.biconjugate import no_exact
 from gfy.theory.convex_concave import not_dc
 
@@ -58,13 +50,13 @@ def closed_form(problem: InnerProblem, k: int | None) -> tuple[bool, str]:
     if energy.linear:
         reason = regularizer.no_argmax(domain)
         return (True, "linear in p: p* = p_Omega(scores(v))") if reason is None else (False, reason)
-    if isinstance(energy, Metric):
+    if energy.metric is not None:
         lipschitz = regularizer.lipschitz(domain, k) if k else math.inf
         if lipschitz <= 1:
             return True, "a metric and a 1-Lipschitz Omega: p* = v and Omega^Phi = -Omega, for v in C"
         return False, f"{regularizer.name} is not known to be 1-Lipschitz on {domain.name}"
-    if isinstance(energy, LinearQuadratic | Pairwise):
-        if isinstance(domain, Reals) and isinstance(regularizer, SquaredNorm):
+    if energy.interactions is not None:
+        if domain.whole and regularizer.curvature > 0 and regularizer.tilt == 0:
             return True, "linear-quadratic on R^k: p* = (gamma I - U)^-1 u"
         return (
             False,
@@ -80,7 +72,7 @@ def loss_in_v(problem: InnerProblem) -> tuple[str, str]:
     reason = not_dc(problem)
     if reason is None:
         return "a difference of convex functions", f"{problem.energy.name} is convex in v"
-    if isinstance(problem.energy, Pairwise):
+    if problem.energy.interactions == "low rank":
         return "nonconvex", "not convex in (u, A); it is convex in (u, U) with U = -A A^T"
     return "nonconvex", reason
 
@@ -191,22 +183,13 @@ def _biconjugate(problem: InnerProblem, k: int | None) -> Iterator[Finding]:
 
 def joint_smoothness(problem: InnerProblem) -> float | None:
     """beta with Phi beta-smooth in (v, p) for all v, p in C (Euclidean); None where none is known."""
-    energy = problem.energy
-    if isinstance(energy, Bilinear):
-        return 1.0 if energy.U is None else float(np.linalg.norm(energy.U, 2))
-    if isinstance(
-        energy, LogSumExp
-    ):  # p times the Hessian of LSE (at most 1/gamma) beside the gradient (at most 1)
-        peak = _extent(problem.domain)[1]
-        return peak / energy.gamma + 1 if math.isfinite(peak) else None
-    return None
+    return problem.energy.joint_smoothness(problem.domain.extent())
 
 
 def _kinks_in_v(problem: InnerProblem) -> str | None:
-    name = type(problem.energy).__name__
-    if name == "Maxout" or (name == "Rectifier" and problem.energy.activation == "relu"):  # type: ignore[attr-defined]
-        return f"{name} has kinks in v, where Danskin's theorem gives a subgradient"
-    return None
+    if problem.energy.smooth_in_v:
+        return None
+    return f"{problem.energy.name} has kinks in v, where Danskin's theorem gives a subgradient"
 
 
 def _number(x: float) -> str:

@@ -16,7 +16,6 @@ from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.sets import BandSet
 from solvers.methods.newton_system import positive_solve, slope_at, small_system
 
 HALVINGS = 40
@@ -72,7 +71,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
 
 def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
     """I + A^T J A, [..., m, m]; on boxes and simplices J is diagonal but for one multiplier."""
-    if not isinstance(problem.domain, BandSet):
+    if not problem.domain.banded:
         theta = u - matvec(A, state.t)
         columns = transpose(A) + 0 * theta[..., None, :]
         moved = problem.regularizer.jacobian_product(theta[..., None, :], problem.domain, columns)
@@ -81,9 +80,10 @@ def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
 
 
 def parts(problem: InnerProblem, v: Input) -> tuple[Array, Array]:
-    curvature = problem.energy.curvature(v)
-    assert isinstance(curvature, LowRank)
-    return (v.v.u + v.c if hasattr(v, "c") else v.u), curvature.A
+    form = problem.energy.quadratic(v)
+    assert form is not None
+    assert isinstance(form.curvature, LowRank)
+    return form.u, form.curvature.A
 
 
 def _at(problem: InnerProblem, u: Array, A: Array, t: Array) -> tuple[Array, Array, Array]:

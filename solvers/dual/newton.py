@@ -6,13 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gfy.backend import backend_of
-from gfy.energies import LowRank, Pairwise
-from gfy.energies.shifted import Shifted
+from gfy.energies import LowRank
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Separable
-from gfy.sets import BandSet
 from solvers.dual import kinks, many, one
 from solvers.kernels import low_rank
 from solvers.loop import check, iterate, run, solution
@@ -49,12 +46,12 @@ class DualNewton:
     def unsupported(self, problem: InnerProblem) -> str | None:
         if _kinked(problem):
             return kinks.unsupported(problem)
-        if not isinstance(_base(problem), Pairwise):
+        if problem.energy.interactions != "low rank":
             return (
                 f"{problem.energy.name} has no low-rank dual: DualNewton serves Pairwise (U = -A A^T) and concave "
                 "energies of rectifiers; use ProjectedNewton or ProjectedGradient"
             )
-        if not isinstance(problem.regularizer, Separable):
+        if not problem.regularizer.separable:
             return f"the dual of {problem.regularizer.name} is not differentiable: use ProjectedGradient or FrankWolfe"
         return problem.regularizer.no_argmax(problem.domain)
 
@@ -97,10 +94,6 @@ class DualNewton:
         return many.step(problem, v, state)
 
 
-def _base(problem: InnerProblem) -> Any:
-    return problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-
-
 def _kinked(problem: InnerProblem) -> bool:
     return problem.energy.kinked and problem.concave
 
@@ -122,4 +115,4 @@ def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop
 def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:
     """One unknown an example: rank 1 and no constraint on sum p."""
     domain = problem.domain
-    return curvature.A.shape[-1] == 1 and isinstance(domain, BandSet) and domain.total is None
+    return curvature.A.shape[-1] == 1 and domain.banded and domain.total is None

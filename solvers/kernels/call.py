@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, leaves, tree_map
+from gfy.energies import LinearQuadratic, Pairwise
 from gfy.energies.base import Dense, LowRank
-from gfy.energies.shifted import Shifted
 from gfy.numerics import native
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
-from gfy.regularizers import BinaryShannon, Quadratic, Shannon
-from gfy.sets import BandSet
 
 Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
 
@@ -58,17 +56,17 @@ def serves(problem: InnerProblem, v: Input) -> bool:
 def facts_of(problem: InnerProblem) -> Facts | None:
     """The facts of a problem that the kernels know, None for any other."""
     omega, domain = problem.regularizer, problem.domain
-    if not problem.concave or not isinstance(domain, BandSet):
+    if not problem.concave or not domain.banded:
         return None
     if domain.total is not None and tuple(domain.bounds(np.zeros(1))) != (0.0, 1.0):
         return None
     total = math.nan if domain.total is None else domain.total
-    if isinstance(omega, Quadratic):
+    if omega.quadratic and not omega.zero:
         method = _BOX if domain.total is None else _DENSE
         return Facts(method, _QUADRATIC, omega.curvature, omega.tilt, total)
-    if isinstance(omega, BinaryShannon | Shannon):
-        kind = _BINARY if isinstance(omega, BinaryShannon) else _SHANNON
-        return Facts(_DENSE, kind, omega.gamma, 0.0, total)
+    if omega.entropy in ("binary", "shannon"):
+        kind = _BINARY if omega.entropy == "binary" else _SHANNON
+        return Facts(_DENSE, kind, float(omega.gamma), 0.0, total)
     return None
 
 
@@ -111,16 +109,17 @@ def _dtype(x: Array) -> str:
 
 
 def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array]:
-    """The problem without a shift, its linear term [..., k] and its matrix."""
-    if isinstance(problem.energy, Shifted):
-        base = problem.energy.base
-        problem, v = (
-            InnerProblem(base, problem.regularizer, problem.domain),
-            base.Input(v.v.u + v.c, *v.v[1:]),
-        )
-    curvature = problem.energy.curvature(v)
-    assert isinstance(curvature, Dense | LowRank)
-    return problem, v.u, curvature[0]
+    """The same problem with an energy of this library, its linear term [..., k] and its matrix U or A."""
+    form = problem.energy.quadratic(v)
+    assert form is not None
+    return _plain(problem, isinstance(form.curvature, LowRank)), form.u, form.curvature[0]
+
+
+@lru_cache(maxsize=256)
+def _plain(problem: InnerProblem, low_rank: bool) -> InnerProblem:
+    """The problem with the energy whose Input is (u, A) or (u, U), whoever wrote the one it has."""
+    energy = Pairwise() if low_rank else LinearQuadratic()
+    return InnerProblem(energy, problem.regularizer, problem.domain)
 
 
 @lru_cache(maxsize=256)
@@ -128,7 +127,6 @@ def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int
     """The facts, the stopping rule, the threads and the bounds, as one array."""
     facts, domain = facts_of(problem), problem.domain
     assert facts is not None
-    assert isinstance(domain, BandSet)
     bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
     return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
 

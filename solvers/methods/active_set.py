@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of
-from gfy.numerics.arithmetic import matvec
+from gfy.numerics.arithmetic import matvec, one_hot_of_largest
 from gfy.protocols import Array
 
 
@@ -27,12 +27,12 @@ def choose(variant: str, state: Any, vertex: Array, gap: Array) -> Move:
     held = weights > 0
     scores = matvec(atoms, state.g)
     far = xp.full_like(scores, float("inf"))
-    worst = _hot(xp, xp.where(held, -scores, -far))
+    worst = one_hot_of_largest(xp.where(held, -scores, -far))
     slot, room = _slot(xp, weights, atoms, vertex)
     share = (worst * weights).sum(-1)
     bad = (worst[..., None] * atoms).sum(-2)
     one = xp.ones_like(gap)
-    best = _hot(xp, xp.where(held, scores, -far))
+    best = one_hot_of_largest(xp.where(held, scores, -far))
     good = (best[..., None] * atoms).sum(-2)
     local = (state.g * (good - bad)).sum(-1)
     forward = Move(vertex - state.p, one, weights, slot, slot, room)
@@ -77,11 +77,5 @@ def _slot(xp: Any, weights: Array, atoms: Array, vertex: Array) -> tuple[Array, 
     same = (apart <= 1e-12) & (weights > 0)
     known = xp.any(same, axis=-1)
     empty = xp.where(weights > 0, weights, 0 * weights - 1)
-    slot = _hot(xp, xp.where(same, 2 + 0 * weights, -empty))
+    slot = one_hot_of_largest(xp.where(same, 2 + 0 * weights, -empty))
     return slot, known | xp.any(weights <= 0, axis=-1)
-
-
-def _hot(xp: Any, scores: Array) -> Array:
-    best = xp.argmax(scores, axis=-1)[..., None]
-    place = {"device": scores.device} if hasattr(scores, "is_cuda") else {}
-    return xp.astype(xp.arange(scores.shape[-1], **place) == best, scores.dtype)

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.energies import LinearQuadratic, Metric, Pairwise
 from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import matvec, solve, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
-from gfy.regularizers import Quadratic
-from gfy.sets import Reals
 from solvers import verdict
 from solvers.loop import all_finite, check
 
@@ -38,15 +35,15 @@ class ClosedForm:
         energy, regularizer, domain = problem.energy, problem.regularizer, problem.domain
         if energy.linear:
             return regularizer.no_argmax(domain)
-        if isinstance(energy, LinearQuadratic | Pairwise):
-            if isinstance(domain, Reals) and isinstance(regularizer, Quadratic):
+        if energy.interactions is not None:
+            if domain.whole and regularizer.quadratic and not regularizer.zero:
                 return None
             return (
                 "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
                 "use DualNewton, ProjectedNewton or ProjectedGradient"
             )
-        if isinstance(energy, Metric):
-            if energy.cost not in ("euclidean", "manhattan"):
+        if energy.metric is not None:
+            if energy.metric == "other":
                 return "the closed form of a metric is known for euclidean and manhattan costs"
             if regularizer.lipschitz(domain, 1) <= 1:
                 return None
@@ -63,7 +60,7 @@ class ClosedForm:
         backend = backend_of(v)
         v = backend.stop_gradient(v)
         energy = problem.energy
-        if isinstance(energy, Metric):
+        if energy.metric is not None:
             return self._metric(problem, v, stop)
         linear = energy.linear
         p = problem.regularizer.argmax(energy.scores(v), problem.domain) if linear else _system(problem, v)
@@ -76,11 +73,12 @@ class ClosedForm:
 
     def _metric(self, problem: InnerProblem, v: Input, stop: Stop) -> Solution:
         xp = backend_of(v).xp
-        p = problem.domain.project(v.v)
+        anchor = problem.energy.anchor(v)
+        p = problem.domain.project(anchor)
         # |Omega(p) - Omega(q)| <= C(p, q): for the manhattan cost the largest partial derivative is what counts
-        k = 1 if problem.energy.cost == "manhattan" else p.shape[-1]  # type: ignore[attr-defined]
+        k = 1 if problem.energy.metric == "manhattan" else p.shape[-1]
         flat = problem.regularizer.lipschitz(problem.domain, k) <= 1
-        apart = xp.sqrt(((p - v.v) ** 2).sum(-1))
+        apart = xp.sqrt(((p - anchor) ** 2).sum(-1))
         known = (apart <= 8 * backend_of(v).eps(p)) & flat
         error = xp.where(known, 0 * apart, xp.full_like(apart, float("inf")))
         return _answer(problem, v, p, error, known, stop, gap=error)
@@ -99,11 +97,11 @@ def _answer(
 def _system(problem: InnerProblem, v: Any) -> Array:
     """(curvature I - U)^-1 (u + tilt)."""
     regularizer = problem.regularizer
-    assert isinstance(regularizer, Quadratic)
     backend = backend_of(v)
-    curvature = problem.energy.curvature(v)
-    assert curvature is not None
-    c, rhs = regularizer.curvature, v.u + regularizer.tilt
+    form = problem.energy.quadratic(v)
+    assert form is not None
+    curvature = form.curvature
+    c, rhs = regularizer.curvature, form.u + regularizer.tilt
     if isinstance(curvature, LowRank):
         A = curvature.A
         small = transpose(A) @ A + c * backend.asarray(np.eye(A.shape[-1]), like=A)
@@ -114,7 +112,8 @@ def _system(problem: InnerProblem, v: Any) -> Array:
 
 def _unbounded(problem: InnerProblem, v: Any) -> Array:
     """0 where curvature I - U is positive definite, infinity where the problem has no maximum, [...]."""
-    assert isinstance(problem.regularizer, Quadratic)
+    curvature = problem.energy.curvature(v)
+    assert curvature is not None
     xp = backend_of(v).xp
-    largest = xp.max(xp.linalg.eigvalsh(v.U), axis=-1)
+    largest = xp.max(xp.linalg.eigvalsh(curvature.dense()), axis=-1)
     return xp.where(largest < problem.regularizer.curvature, 0 * largest, xp.full_like(largest, float("inf")))

@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gfy.backend import backend_of
-from gfy.energies import LinearQuadratic, LowRank, Pairwise
-from gfy.energies.shifted import Shifted
+from gfy.backend import Backend, backend_of
+from gfy.energies import LowRank
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Separable, Zero
-from gfy.sets import BandSet
 from solvers import verdict
 from solvers.loop import run
 from solvers.methods import sweeps
@@ -59,18 +56,16 @@ class CoordinateAscent:
         return "CoordinateAscent"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-        if not isinstance(energy, LinearQuadratic | Pairwise):
+        energy = problem.energy
+        if energy.interactions is None:
             return f"{energy.name} is not quadratic in p: coordinate updates are for LinearQuadratic and Pairwise"
         if not energy.concave:
             return "coordinate updates need a concave energy: use ProjectedGradient"
-        if not isinstance(problem.domain, BandSet):
+        if not problem.domain.banded:
             return f"{problem.domain.name} does not split into coordinates or pairs: use ProjectedGradient"
-        if not isinstance(problem.regularizer, Separable | Zero):
+        if not (problem.regularizer.separable or problem.regularizer.zero):
             return f"{problem.regularizer.name} is not separable"
-        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
-            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
-        return None
+        return problem.unbounded
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -87,9 +82,9 @@ class CoordinateAscent:
     def step(self, problem: InnerProblem, v: Input, state: State) -> State:
         backend = backend_of(v)
         xp = backend.xp
-        curvature = problem.energy.curvature(v)
-        u = v.v.u + v.c if isinstance(problem.energy, Shifted) else v.u
-        assert isinstance(problem.domain, BandSet)
+        form = problem.energy.quadratic(v)
+        assert form is not None
+        u, curvature = form
         if problem.domain.total is not None:
             p = sweeps.pairs(problem, u, curvature, state.p)
         elif isinstance(curvature, LowRank):
@@ -99,7 +94,7 @@ class CoordinateAscent:
             block = min(_BLOCK, state.p.shape[-1])
             blocks = self._order(backend, state.count, -(-state.p.shape[-1] // block), u)
             inside = None if self.order == "cyclic" else self._order(backend, state.count, block, u)
-            p = sweeps.dense(problem, u, curvature.U, state.p, block, blocks, inside)  # type: ignore[union-attr]
+            p = sweeps.dense(problem, u, curvature.U, state.p, block, blocks, inside)
         moved = xp.abs(p - state.p)
         least = 4 * backend.eps(p) * (1 + xp.abs(p))
         error, noise = xp.max(moved, axis=-1), xp.max(least, axis=-1)
@@ -112,7 +107,7 @@ class CoordinateAscent:
         error, noise = xp.maximum(error, gap / verdict.GAP), xp.maximum(noise, blur / verdict.GAP)
         return State(p, state.count + 1, error, noise)
 
-    def _order(self, backend: object, count: Array, size: int, like: Array) -> Array:
+    def _order(self, backend: Backend, count: Array, size: int, like: Array) -> Array:
         """The order of this sweep, [size]."""
         rng = np.random.default_rng(self.seed)
         table = (
@@ -120,8 +115,8 @@ class CoordinateAscent:
             if self.order == "cyclic"
             else np.stack([rng.permutation(size) for _ in range(_PERMUTATIONS)])
         )
-        place = getattr(like, "device", None) if backend.name == "torch" else None  # type: ignore[attr-defined]
-        return backend.asarray(table, device=place)[count % table.shape[0]]  # type: ignore[attr-defined]
+        rows = backend.indices(table.size, like).reshape(table.shape)
+        return backend.asarray(table, like=rows)[count % table.shape[0]]
 
 
 def _left(problem: InnerProblem, curvature: Any, moved: Array) -> Array:

@@ -11,7 +11,6 @@ from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Zero
 from solvers.loop import check, iterate, run, solution
 from solvers.methods import active_set
 
@@ -82,7 +81,7 @@ class FrankWolfe:
             return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton"
         if not problem.domain.compact:
             return f"{problem.domain.name} is not bounded: it has no linear oracle"
-        if not isinstance(problem.regularizer, Quadratic | Zero):
+        if not problem.regularizer.quadratic:
             return problem.regularizer.no_argmax(problem.domain)
         return None
 
@@ -195,13 +194,13 @@ def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
 
 def _plain(problem: InnerProblem) -> bool:
     """Whether the gradient of Omega is finite on all of C."""
-    return isinstance(problem.regularizer, Quadratic | Zero)
+    return problem.regularizer.quadratic
 
 
 def _quadratic(problem: InnerProblem) -> bool:
-    from solvers.methods.projected_gradient import _affine
+    from solvers.methods.projected_gradient import is_affine
 
-    return _affine(problem)
+    return is_affine(problem)
 
 
 def _leaves(v: Input) -> list[Array]:

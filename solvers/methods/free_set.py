@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gfy.energies import LinearQuadratic, Pairwise
-from gfy.energies.shifted import Shifted
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
@@ -40,9 +38,10 @@ class ActiveSet:
         return ProjectedNewton().not_unrollable
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-        if not isinstance(energy, LinearQuadratic | Pairwise):
-            return f"{energy.name} is not quadratic in p: ActiveSet is for LinearQuadratic and Pairwise"
+        if problem.energy.interactions is None:
+            return (
+                f"{problem.energy.name} is not quadratic in p: ActiveSet is for LinearQuadratic and Pairwise"
+            )
         return ProjectedNewton().unsupported(problem)
 
     def solve(

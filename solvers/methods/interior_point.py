@@ -13,13 +13,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gfy.backend import backend_of
-from gfy.energies import CustomEnergy
-from gfy.energies.shifted import Shifted
 from gfy.numerics.arithmetic import clip
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Separable, Zero
-from gfy.sets import BandSet
 from solvers import verdict
 from solvers.loop import check, iterate, solution
 from solvers.methods.last_digits import finish
@@ -64,20 +60,18 @@ class InteriorPoint:
         return "its steps end at bounds of lengths that carry no derivative: use Implicit, one such solve"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        energy = problem.energy
         if not energy.concave or not energy.smooth:
             return (
                 f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
             )
-        if isinstance(energy, CustomEnergy):
-            return "CustomEnergy gives no Hessian products in both frameworks: use ProjectedGradient"
-        if not isinstance(problem.domain, BandSet):
+        if energy.opaque:
+            return f"{energy.name} gives no Hessian products in every framework: use ProjectedGradient"
+        if not problem.domain.banded:
             return f"{problem.domain.name} is not given by bounds on p: use ProjectedGradient"
-        if not isinstance(problem.regularizer, Separable | Zero):
+        if not (problem.regularizer.separable or problem.regularizer.zero):
             return f"{problem.regularizer.name} is not separable: use ProjectedGradient"
-        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
-            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
-        return None
+        return problem.unbounded
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -95,7 +89,6 @@ class InteriorPoint:
         backend = backend_of(v)
         xp = backend.xp
         domain = problem.domain
-        assert isinstance(domain, BandSet)
         p = problem.initial_point(v)
         low, high = domain.bounds(p)
         below, above = p - low, high - p
@@ -162,17 +155,17 @@ def _size(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 def _inside(problem: InnerProblem, p: Array) -> Array:
     """p where Omega has a gradient: an entropy has none on the boundary, where rounding may put p."""
-    if isinstance(problem.regularizer, Quadratic | Zero):
+    if problem.regularizer.quadratic:
         return p
     backend = backend_of(p)
-    low, high = problem.domain.bounds(p)  # type: ignore[attr-defined]
+    low, high = problem.domain.bounds(p)
     return clip(p, low + _LEAST, high - backend.eps(p))
 
 
 def _bend(problem: InnerProblem, p: Array) -> Array:
     """omega''(p), [..., k]."""
     xp = backend_of(p).xp
-    if isinstance(problem.regularizer, Quadratic | Zero):
+    if problem.regularizer.quadratic:
         return xp.full_like(p, problem.regularizer.strong_convexity(problem.domain))
     slope = slope_at(problem, p)
     return xp.where(slope > 0, 1 / xp.where(slope > 0, slope, xp.ones_like(slope)), xp.zeros_like(slope))

@@ -13,8 +13,6 @@ from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers import Separable
-from gfy.sets import BandSet
 from solvers import verdict
 from solvers.methods.newton_system import answer, positive_solve, responder_at, slope_at, small_system
 
@@ -50,7 +48,7 @@ def finish(problem: InnerProblem, v: Input, p: Array, gap: Array, goal: float) -
 
 def _corrected(problem: InnerProblem, v: Input, p: Array, g: Array) -> Array:
     """p + d, [..., k]; p itself where the derivative of p_Omega is not a diagonal."""
-    if not (isinstance(problem.domain, BandSet) and isinstance(problem.regularizer, Separable)):
+    if not (problem.domain.banded and problem.regularizer.separable):
         return p
     best, balanced = problem.regularizer.argmax(g, problem.domain), problem.domain.total is not None
     r, D = best - p, slope_at(problem, best)

@@ -9,8 +9,7 @@ from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot, sigmoid
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Separable, Shannon, Zero
-from gfy.sets import BandSet, Birkhoff
+from gfy.regularizers import Shannon
 from solvers.loop import run
 from solvers.methods import relative
 
@@ -50,9 +49,9 @@ class MirrorAscent:
         regularizer, domain = problem.regularizer, problem.domain
         if relative.serves(problem):
             return None
-        if not isinstance(domain, BandSet | Birkhoff) or not domain.compact:
+        if not (domain.banded or domain.stochastic) or not domain.compact:
             return f"mirror steps need a simplex, a bounded box or Birkhoff, not {domain.name}"
-        if not isinstance(regularizer, Quadratic | Zero | Separable):
+        if not (regularizer.separable or regularizer.zero):
             return f"mirror steps need a separable regularizer, not {regularizer.name}"
         return None
 
@@ -103,7 +102,7 @@ def _gap(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array]:
 
 
 def _mirror(problem: InnerProblem, z: Array) -> Array:
-    if isinstance(problem.domain, BandSet) and problem.domain.total is None:
+    if problem.domain.banded and problem.domain.total is None:
         low, high = problem.domain.bounds(z)
         return low + (high - low) * sigmoid(z)
     return Shannon().argmax(z, problem.domain)
@@ -112,7 +111,7 @@ def _mirror(problem: InnerProblem, z: Array) -> Array:
 def _inverse(problem: InnerProblem, p: Array) -> Array:
     """Scores whose mirror is p, pulled a little inside: at a bound there are none."""
     xp = backend_of(p).xp
-    if isinstance(problem.domain, BandSet) and problem.domain.total is None:
+    if problem.domain.banded and problem.domain.total is None:
         low, high = problem.domain.bounds(p)
         wide = xp.where(p * 0 + high > low, p * 0 + high - low, p * 0 + 1)
         share = 1e-6 + (1 - 2e-6) * (p - low) / wide
@@ -122,6 +121,6 @@ def _inverse(problem: InnerProblem, p: Array) -> Array:
 
 def _centered(problem: InnerProblem, z: Array) -> Array:
     """Scores matter up to a constant where sum p is fixed: their largest is kept at 0."""
-    if getattr(problem.domain, "total", None) is None:
+    if problem.domain.total is None:
         return z
     return z - backend_of(z).xp.max(z, axis=-1)[..., None]

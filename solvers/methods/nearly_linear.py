@@ -32,10 +32,10 @@ class NearlyLinear:
         return "NearlyLinear"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if not isinstance(problem.regularizer, regularizers.Zero):
+        if not problem.regularizer.zero:
             return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
-        if not isinstance(problem.energy, energies.Pairwise):
-            return f"{problem.energy.name} is not scaled by the size of u: NearlyLinear serves Pairwise"
+        if problem.energy.interactions != "low rank":
+            return f"{problem.energy.name} has no interactions of low rank: NearlyLinear serves U = -A A^T"
         return DualNewton().unsupported(self._neighbour(problem))
 
     def solve(
@@ -45,9 +45,12 @@ class NearlyLinear:
         backend = backend_of(v)
         xp = backend.xp
         v, p0 = backend.stop_gradient((v, p0))
-        size = xp.max(xp.abs(v.u), axis=-1)[..., None] + 1e-30
+        form = problem.energy.quadratic(v)
+        assert form is not None
+        assert isinstance(form.curvature, energies.LowRank)
+        size = xp.max(xp.abs(form.u), axis=-1)[..., None] + 1e-30
         # <u, p> / s - <a / sqrt(s), p>^2 / 2 has the same argmax as the energy itself
-        scaled = energies.Pairwise.Input(v.u / size, v.A / xp.sqrt(size)[..., None])
+        scaled = energies.Pairwise.Input(form.u / size, form.curvature.A / xp.sqrt(size)[..., None])
         found = DualNewton().solve(self._neighbour(problem), scaled, p0, stop)
         slope = problem.grad(v, found.p)
         value = xp.abs(problem.value(v, found.p))
@@ -56,4 +59,4 @@ class NearlyLinear:
         return Solution(found.p, error, found.steps, (error <= stop.tol) & found.converged)
 
     def _neighbour(self, problem: InnerProblem) -> InnerProblem:
-        return replace(problem, regularizer=regularizers.BinaryGini(self.gamma))
+        return replace(problem, energy=energies.Pairwise(), regularizer=regularizers.BinaryGini(self.gamma))

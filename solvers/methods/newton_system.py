@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.numerics.spd import balance, positive_solver, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Tsallis
-from gfy.sets import BandSet
 
 _UNROLLED = 8
 _LEAST = 8.0  # units in the last place of a diagonal entry: a smaller pivot is rounding
@@ -23,26 +21,16 @@ _LEAST = 8.0  # units in the last place of a diagonal entry: a smaller pivot is 
 def slope_at(problem: InnerProblem, p: Array) -> Array:
     """The diagonal of J read from p itself: 1 / omega''(p) where p is free, 0 where a bound is active."""
     xp = backend_of(p).xp
-    low, high = problem.domain.bounds(p) if isinstance(problem.domain, BandSet) else (0.0, 1.0)
+    low, high = problem.domain.bounds(p) if problem.domain.banded else problem.domain.extent()
     free = (p > low) & (p < high)
-    regularizer: Any = problem.regularizer
-    if isinstance(regularizer, Quadratic):
-        return xp.astype(free, p.dtype) * (1 / regularizer.curvature)
-    if isinstance(regularizer, BinaryShannon):
-        return xp.where(free, p * (1 - p) / regularizer.gamma, 0 * p)
-    if isinstance(regularizer, Shannon):
-        return xp.where(free, p / regularizer.gamma, 0 * p)
-    if isinstance(regularizer, Tsallis):  # from p: the way over its gradient loses small p
-        inside = xp.where(free, p, xp.ones_like(p))
-        return xp.where(free, inside ** (2 - regularizer.alpha) / regularizer.gamma, 0 * p)
+    regularizer = problem.regularizer
     inside = xp.where(free, p, p * 0 + 0.5 * min(1.0, regularizer.most))
-    slope = regularizer.coordinate_slope(regularizer.grad(inside), low - 1.0, high + 1.0)
-    return xp.where(free & xp.isfinite(slope), slope, 0 * slope)
+    return xp.where(free, regularizer.coordinate_flatness(inside), xp.zeros_like(p))
 
 
 def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
     """d for a dense Hessian U on a box or simplex."""
-    balanced = getattr(problem.domain, "total", None) is not None
+    balanced = problem.domain.total is not None
     return r + matvec(U, responder(U, slope_at(problem, p), balanced)(r))
 
 
@@ -95,7 +83,7 @@ def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], 
 
 def responder_at(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
     """D -> (r -> (I - J H)^-1 J r) with H the Hessian of Phi at p: by its low rank where that is smaller than k."""
-    balanced = getattr(problem.domain, "total", None) is not None
+    balanced = problem.domain.total is not None
     curvature = problem.energy.curvature(v)
     if isinstance(curvature, LowRank) and curvature.A.shape[-1] < p.shape[-1]:
         A = curvature.A
@@ -128,7 +116,7 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
     JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
     """
     backend = backend_of(matrix)
-    if backend.name == "jax" and matrix.shape[-1] <= _UNROLLED:
+    if backend.staged and matrix.shape[-1] <= _UNROLLED:
         return _eliminate(matrix, rhs)
     eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
     ridge = _LEAST * matrix.shape[-1] * backend.eps(matrix)
@@ -165,7 +153,7 @@ def by_conjugate_gradients(
     xp = backend.xp
     energy = problem.energy
 
-    if isinstance(problem.domain, BandSet):
+    if problem.domain.banded:
         D, balanced = slope_at(problem, p), problem.domain.total is not None
 
         def J(x: Array) -> Array:

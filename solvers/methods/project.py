@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gfy.backend import backend_of
 from gfy.protocols import Array
-from gfy.sets import ConvexSet, Simplex
+from gfy.sets import ConvexSet
 
 _MAX_STEPS = 100
 
@@ -25,7 +25,7 @@ class _State(NamedTuple):
 
 def project(domain: ConvexSet, x: Array) -> Array:
     """argmin_{p in C} |p - x|, [..., k]; differentiable."""
-    if not isinstance(domain, Simplex):
+    if not domain.simplex:
         return domain.project(x)
     backend = backend_of(x)
     xp = backend.xp

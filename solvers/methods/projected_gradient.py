@@ -10,7 +10,6 @@ from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Zero
 from solvers.loop import run
 from solvers.methods import relative
 from solvers.methods.project import project
@@ -58,9 +57,7 @@ class ProjectedGradient:
         return "ProjectedGradient"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
-            return f"without a regularizer the maximum on {problem.domain.name} may be infinite: use a compact set"
-        return None
+        return problem.unbounded
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -85,7 +82,7 @@ class ProjectedGradient:
             return relative.step(problem, v, state)
         backend = backend_of(v)
         xp = backend.xp
-        concave, affine = problem.energy.concave, _affine(problem)
+        concave, affine = problem.energy.concave, is_affine(problem)
         rule = self.step_rule if concave or self.step_rule == "spectral" else "backtracking"
         mu = problem.strong_concavity
         beta, t = _momentum(xp, state.t, state.L, mu) if rule == "accelerated" else (0 * state.t, state.t)
@@ -160,26 +157,17 @@ def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:
     return beta, following
 
 
-def _affine(problem: InnerProblem) -> bool:
+def is_affine(problem: InnerProblem) -> bool:
     """Whether the gradient of Phi - Omega is affine in p."""
-    return isinstance(problem.regularizer, Quadratic | Zero) and (
-        problem.energy.linear or _quadratic(problem)
-    )
-
-
-def _quadratic(problem: InnerProblem) -> bool:
-    from gfy.energies import LinearQuadratic, Pairwise
-    from gfy.energies.shifted import Shifted
-
-    energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-    return isinstance(energy, LinearQuadratic | Pairwise)
+    energy = problem.energy
+    return problem.regularizer.quadratic and (energy.linear or energy.interactions is not None)
 
 
 def _gradient(problem: InnerProblem, v: Input, p: Array) -> Array:
     """The gradient of Phi - Omega, kept finite where Omega's is not (a point of the boundary is left at once)."""
     xp = backend_of(p).xp
     g = problem.grad(v, p)
-    if isinstance(problem.regularizer, Quadratic | Zero):
+    if problem.regularizer.quadratic:
         return g
     return xp.where(g > 1e3, xp.full_like(g, 1e3), xp.where(g < -1e3, xp.full_like(g, -1e3), g))
 

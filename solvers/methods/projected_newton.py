@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 from gfy.backend import backend_of
 from gfy.energies import Dense
-from gfy.energies.shifted import Shifted
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Separable
-from gfy.sets import BandSet, Birkhoff
 from solvers.loop import run
 from solvers.methods.newton_system import by_cholesky, by_conjugate_gradients
 
@@ -64,14 +61,14 @@ class ProjectedNewton:
         return "a Newton step differentiates through its linear solve: use Implicit, which is that very solve once"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        energy = problem.energy
         if not energy.concave or not energy.smooth:
             return (
                 f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
             )
-        if not isinstance(problem.regularizer, Separable):
+        if not problem.regularizer.separable:
             return f"{problem.regularizer.name} has no differentiable argmax map: use ProjectedGradient"
-        if not isinstance(problem.domain, BandSet | Birkhoff):
+        if not (problem.domain.banded or problem.domain.stochastic):
             return f"the free coordinates of {problem.domain.name} are not known: use ProjectedGradient"
         return problem.regularizer.no_argmax(problem.domain)
 
@@ -122,8 +119,7 @@ class ProjectedNewton:
 
     def _direction(self, problem: InnerProblem, v: Input, state: State) -> Array:
         curvature = problem.energy.curvature(v)
-        banded = isinstance(problem.domain, BandSet)
-        dense = isinstance(curvature, Dense) and banded and self.linear_solve != "cg"
+        dense = isinstance(curvature, Dense) and problem.domain.banded and self.linear_solve != "cg"
         if dense and (self.linear_solve == "cholesky" or state.p.shape[-1] <= _MOST_DENSE):
             assert isinstance(curvature, Dense)
             return by_cholesky(problem, curvature.U, state.p, state.g - state.theta)

@@ -14,7 +14,6 @@ from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers import Quadratic, Separable, Zero
 
 
 class State(NamedTuple):
@@ -32,9 +31,7 @@ def serves(problem: InnerProblem) -> bool:
     """Omega is an entropy with an argmax map on C, and Phi is concave."""
     regularizer = problem.regularizer
     return (
-        isinstance(regularizer, Separable)
-        and not isinstance(regularizer, Quadratic | Zero)
-        and regularizer.no_argmax(problem.domain) is None
+        regularizer.separable and not regularizer.quadratic and regularizer.no_argmax(problem.domain) is None
     )
 
 

@@ -8,8 +8,6 @@ from gfy.backend import backend_of
 from gfy.numerics.arithmetic import sigmoid
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
-from gfy.regularizers import BinaryShannon, Quadratic
-from gfy.sets import BandSet
 
 
 def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
@@ -17,22 +15,16 @@ def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
 
     At a kink (a coordinate exactly at its bound) the coordinate counts as free.
     """
-    assert isinstance(problem.domain, BandSet)
     low, high = problem.domain.bounds(theta)
     omega: Any = problem.regularizer
     backend = backend_of(theta)
     xp = backend.xp
-    if isinstance(omega, Quadratic):
+    if omega.quadratic:
         free = (theta + omega.tilt) * (1 / omega.curvature)
         p = clamp(free, low, high)
         return p, xp.astype(free == p, p.dtype) * (1 / omega.curvature)
-    if isinstance(omega, BinaryShannon):
-        if backend.name == "torch":
-            import torch
-
-            free = torch.sigmoid(theta * (1 / omega.gamma))
-        else:
-            free = sigmoid(theta * (1 / omega.gamma))
+    if omega.entropy == "binary":
+        free = (backend.fused("sigmoid", theta) or sigmoid)(theta * (1 / omega.gamma))
         slope = free * (1 - free) * (1 / omega.gamma)
         if isinstance(low, float) and isinstance(high, float) and low <= 0 and high >= 1:
             return free, slope
@@ -44,8 +36,4 @@ def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
 def clamp(x: Array, low: Any, high: Any) -> Array:
     """One kernel where the framework has one."""
     backend = backend_of(x)
-    if backend.name == "torch":
-        import torch
-
-        return torch.clamp(x, low, high)
-    return backend.xp.clip(x, low, high)
+    return (backend.fused("clip", x) or backend.xp.clip)(x, low, high)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gfy.backend import Backend, backend_of
+from gfy.backend import backend_of
 from gfy.energies.base import Dense, LowRank
-from gfy.numerics.arithmetic import clip, dot, matvec, transpose
+from gfy.numerics.arithmetic import clip, dot, matvec, one_hot_of_largest, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
-from gfy.regularizers import BinaryShannon, Quadratic, Shannon, Zero
 
 _LOG_STEPS = 5
 _MOST_STEPS = 120  # of a scalar search, of which every third halves its bracket
@@ -19,17 +18,16 @@ _MOST_STEPS = 120  # of a scalar search, of which every third halves its bracket
 def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
     """argmax_{low <= x <= high} s x - h x^2 / 2 - omega(x), elementwise; h >= 0."""
     xp = backend_of(s).xp
-    if isinstance(regularizer, Quadratic):
+    if regularizer.quadratic and not regularizer.zero:
         return clip((s + regularizer.tilt) / (regularizer.curvature + h), low, high)
-    if isinstance(regularizer, Zero):
+    if regularizer.zero:
         flat = xp.where(s > 0, s * 0 + high, xp.where(s < 0, s * 0 + low, start))
         return xp.where(h > 0, clip(s / xp.where(h > 0, h, xp.ones_like(h)), low, high), flat)
     backend = backend_of(s)
     fixed, bend = backend.stop_gradient((s, h))
-    if isinstance(regularizer, Shannon | BinaryShannon):
+    if regularizer.entropy in ("shannon", "binary"):
         x = clip(_with_logarithm(regularizer, fixed, bend), low, high)
-        flat = x * (1 - x) if isinstance(regularizer, BinaryShannon) else x
-        flat = xp.where((x > low) & (x < high), flat / regularizer.gamma, xp.zeros_like(x))
+        flat = xp.where((x > low) & (x < high), regularizer.coordinate_flatness(x), xp.zeros_like(x))
     else:
         theta = _root(regularizer, fixed, bend, low, high, backend.stop_gradient(start))
         x, flat = (f(theta, low, high) for f in (regularizer.coordinate_argmax, regularizer.coordinate_slope))
@@ -46,7 +44,7 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
     the half where it is small; the other half is its mirror image.
     """
     xp = backend_of(s).xp
-    binary = isinstance(regularizer, BinaryShannon)
+    binary = regularizer.entropy == "binary"
     over = binary & (s > 0.5 * h)
     score = (xp.where(over, h - s, s) if binary else s) / regularizer.gamma - (0.0 if binary else 1.0)
     a = h / regularizer.gamma
@@ -121,7 +119,7 @@ def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) 
     backend = backend_of(u)
     xp = backend.xp
     bend = (A * A).sum(-1)
-    low, high = problem.domain.bounds(u)  # type: ignore[attr-defined]
+    low, high = problem.domain.bounds(u)
 
     def visit(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, t, i = now
@@ -147,17 +145,17 @@ def dense(
     backend = backend_of(u)
     xp = backend.xp
     k = p.shape[-1]
-    low, high = problem.domain.bounds(u)  # type: ignore[attr-defined]
+    low, high = problem.domain.bounds(u)
     low, high = low + 0 * u, high + 0 * u
 
     def visit(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, i = now
         # the last block may overlap the one before
         begin = xp.minimum(blocks[i] * size, 0 * blocks[i] + (k - size))
-        rows = _window(backend, U, begin, size, -2)
-        square = _window(backend, rows, begin, size, -1)
-        slopes = _window(backend, u, begin, size, -1) + matvec(rows, p)
-        part, bottom, top = (_window(backend, x, begin, size, -1) for x in (p, low, high))
+        rows = backend.window(U, begin, size, -2)
+        square = backend.window(rows, begin, size, -1)
+        slopes = backend.window(u, begin, size, -1) + matvec(rows, p)
+        part, bottom, top = (backend.window(x, begin, size, -1) for x in (p, low, high))
         if inside is not None:
             square = square[..., inside, :][..., inside]
             slopes, part, bottom, top = (x[..., inside] for x in (slopes, part, bottom, top))
@@ -168,7 +166,7 @@ def dense(
             fresh = best_coordinate(problem.regularizer, slope + h * q, h, bottom[..., j], top[..., j], q)
             moves.append(xp.where(xp.isfinite(fresh), fresh, q) - q)
         part = part + xp.stack(moves, axis=-1)
-        return _place(backend, p, begin, part if inside is None else part[..., xp.argsort(inside)]), i + 1
+        return backend.place(p, begin, part if inside is None else part[..., xp.argsort(inside)]), i + 1
 
     return backend.scan(visit, (p, 0 * blocks[0]), blocks.shape[0])[0]
 
@@ -182,19 +180,19 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
     backend = backend_of(u)
     xp = backend.xp
     regularizer, k = problem.regularizer, p.shape[-1]
-    low, high = problem.domain.bounds(u)  # type: ignore[attr-defined]
+    low, high = problem.domain.bounds(u)
     assert curvature is not None
     bend = -curvature.diagonal() + 0 * p
     dust = 4 * backend.eps(p)
-    plain = isinstance(regularizer, Quadratic | Zero)
+    plain = regularizer.quadratic
 
     def trade(now: tuple[Array, ...]) -> tuple[Array, ...]:
         p, g, i = now
         wish = g - regularizer.grad(p) if plain else _wish(regularizer, g, bend, p, low, high)
         far = xp.full_like(wish, float("inf"))
         # what is left below `dust` cannot be traded: it would stand in the way of real trades
-        taker = _hot(xp, xp.where(p < high - dust, wish, -far), k)
-        giver = _hot(xp, xp.where((p > low + dust) & (taker < 1), -wish, -far), k)
+        taker = one_hot_of_largest(xp.where(p < high - dust, wish, -far))
+        giver = one_hot_of_largest(xp.where((p > low + dust) & (taker < 1), -wish, -far))
         x, y = dot(taker, xp.where(taker > 0, p, 0 * p)), dot(giver, p)
         rows = curvature.product(taker - giver + 0 * p)
         h = -dot(rows, taker - giver)
@@ -232,8 +230,8 @@ def _wish(regularizer: Any, g: Array, bend: Array, p: Array, low: Any, high: Any
 def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: Array) -> Array:
     """argmax_{0 <= d <= room} slope d - h d^2 / 2 - omega(x + d) - omega(y - d), elementwise."""
     xp = backend_of(x).xp
-    if isinstance(regularizer, Quadratic | Zero):
-        c = regularizer.curvature if isinstance(regularizer, Quadratic) else 0.0
+    if regularizer.quadratic:
+        c = regularizer.curvature
         pull, bend = slope - c * (x - y), h + 2 * c
         free = pull / xp.where(bend > 0, bend, xp.ones_like(bend))
         return clip(xp.where(bend > 0, free, xp.where(pull > 0, room, 0 * room)), 0.0, room)
@@ -280,30 +278,5 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
     return xp.where(still >= 0, room, d)
 
 
-def _hot(xp: Any, scores: Array, k: int) -> Array:
-    """One-hot of the largest score, [..., k]."""
-    best = xp.argmax(scores, axis=-1)[..., None]
-    place = {"device": scores.device} if hasattr(scores, "is_cuda") else {}
-    return xp.astype(xp.arange(k, **place) == best, scores.dtype)
-
-
 def _at(bound: Any, j: Array) -> Any:
     return bound if isinstance(bound, float) else bound[..., j]
-
-
-def _window(backend: Backend, x: Array, begin: Array, size: int, axis: int) -> Array:
-    """x[begin : begin + size] along an axis counted from the end: a slice, not an index array."""
-    if backend.name == "jax":
-        from jax import lax
-
-        return lax.dynamic_slice_in_dim(x, begin, size, axis=x.ndim + axis)
-    where = (..., slice(int(begin), int(begin) + size), *(slice(None),) * (-axis - 1))
-    return x[where]
-
-
-def _place(backend: Backend, x: Array, begin: Array, part: Array) -> Array:
-    if backend.name == "jax":
-        from jax import lax
-
-        return lax.dynamic_update_slice_in_dim(x, part, begin, axis=x.ndim - 1)
-    return backend.set_at(x, (..., slice(int(begin), int(begin) + part.shape[-1])), part)

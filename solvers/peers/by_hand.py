@@ -13,7 +13,6 @@ from typing import Any
 from gfy.backend import backend_of
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic
 from solvers.loop import check
 
 _POWER_STEPS = 30
@@ -34,7 +33,7 @@ class ByHand:
         return "ByHand"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if not isinstance(problem.regularizer, Quadratic):
+        if not problem.regularizer.quadratic or problem.regularizer.zero:
             return f"the gradient of {problem.regularizer.name} is not finite everywhere, as this plain loop needs"
         if not (problem.energy.concave and problem.energy.smooth):
             return f"{problem.energy.name} is not smooth and concave in p, as this plain loop needs"

@@ -1,7 +1,7 @@
 """The inner problem written in CVXPY, parametrised (DPP) so that it is compiled once for each shape.
 
-Written from the formulas of the paper and not from this library's value and gradient code: it is the independent
-witness of both.
+Written from the formulas of the paper and from what an energy says of its structure (`quadratic`, `network`), not from
+its value and gradient code: it is the independent witness of both.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gfy import energies, regularizers, sets
-from gfy.energies.shifted import Shifted
-from gfy.numerics.arithmetic import softplus
 from gfy.problem import InnerProblem
 
 
@@ -65,23 +62,28 @@ class Model:
     def _energy(self, v: Any) -> Any:
         import cvxpy as cp
 
-        energy = self.problem.energy.base if isinstance(self.problem.energy, Shifted) else self.problem.energy
-        p, par = self.p, self._parameter
-        if isinstance(energy, energies.Metric):
-            apart = p - par("v")
-            return -(cp.norm2(apart) if energy.cost == "euclidean" else cp.norm1(apart))
+        energy, p, par = self.problem.energy, self.p, self._parameter
+        if energy.metric is not None:
+            apart = p - par("anchor")
+            return -(cp.norm2(apart) if energy.metric == "euclidean" else cp.norm1(apart))
         linear = par("u") @ p
         if energy.linear:
             return linear
-        if isinstance(energy, energies.Pairwise | energies.LinearQuadratic):
+        if energy.interactions is not None:
             return linear - 0.5 * cp.sum_squares(par("root") @ p)
-        sigma = cp.pos if energy.activation == "relu" else cp.logistic  # type: ignore[attr-defined]
-        if isinstance(energy, energies.ConcaveSpen):
-            return linear - par("w", True) @ sigma(self._layer(par("W1") @ p + par("b1")))
-        inner = sigma(self._layer(par("W0") @ p + par("b0")))
-        outer = cp.Variable(self.values["b1"].shape[0])
-        self.constraints.append(outer >= par("Wz", True) @ inner + par("Wp") @ p + par("b1"))
-        return linear - par("wz", True) @ sigma(outer)
+        network = energy.network(v)
+        assert network is not None
+        sigma = cp.logistic if energy.smooth else cp.pos
+        z = None
+        for n, layer in enumerate(network.layers):
+            a = par(f"M{n}") @ p + par(f"b{n}")
+            if layer.Wz is None:
+                z = sigma(self._layer(a))
+            else:  # z is a convex function: a variable above it is at it where the maximum is
+                outer = cp.Variable(a.shape)
+                self.constraints.append(outer >= par(f"Wz{n}", True) @ z + a)
+                z = sigma(outer)
+        return linear - par("weights", True) @ z
 
     def _layer(self, preactivation: Any) -> Any:
         """A variable of its own: a parameter times a function of parameters would not be DPP."""
@@ -94,55 +96,52 @@ class Model:
 
 def parameters(energy: Any, v: Any) -> dict[str, np.ndarray]:
     """What the model is given for one example, by name."""
-    if isinstance(energy, Shifted):
-        inner = parameters(energy.base, v.v)
-        return {**inner, "u": inner["u"] + v.c}
-    if isinstance(energy, energies.Metric):
-        return {"v": v.v}
+    if energy.metric is not None:
+        return {"anchor": energy.anchor(v)}
     if energy.linear:
         return {"u": np.asarray(energy.scores(v))}
-    if isinstance(energy, energies.Pairwise):
-        return {"u": v.u, "root": v.A.T}
-    if isinstance(energy, energies.LinearQuadratic):
-        spectrum, basis = np.linalg.eigh(-v.U)
-        return {"u": v.u, "root": np.sqrt(np.maximum(spectrum, 0.0))[:, None] * basis.T}
-    if isinstance(energy, energies.ConcaveSpen):
-        return {"u": v.u, "W1": v.W1, "b1": v.b1, "w": softplus(v.W2)}
-    return {
-        "u": v.u, "W0": v.W0, "b0": v.b0, "Wz": softplus(v.Wz), "Wp": v.Wp, "b1": v.b1, "wz": softplus(v.wz),
-    }  # fmt: skip
+    if energy.interactions is not None:
+        u, curvature = energy.quadratic(v)
+        if energy.interactions == "low rank":
+            return {"u": u, "root": curvature.A.T}
+        spectrum, basis = np.linalg.eigh(-curvature.dense())
+        return {"u": u, "root": np.sqrt(np.maximum(spectrum, 0.0))[:, None] * basis.T}
+    network = energy.network(v)
+    found = {"u": network.slope, "weights": network.weights}
+    for n, layer in enumerate(network.layers):
+        found |= {f"M{n}": layer.M, f"b{n}": layer.b}
+        found |= {} if layer.Wz is None else {f"Wz{n}": layer.Wz}
+    return found
 
 
 def _regularizer(omega: Any, p: Any) -> Any:
     import cvxpy as cp
 
-    if isinstance(omega, regularizers.Quadratic):
+    if omega.quadratic:
         return 0.5 * omega.curvature * cp.sum_squares(p) - omega.tilt * cp.sum(p)
-    if isinstance(omega, regularizers.Shannon):
+    if omega.entropy == "shannon":
         return -omega.gamma * cp.sum(cp.entr(p))
-    if isinstance(omega, regularizers.BinaryShannon):
+    if omega.entropy == "binary":
         return -omega.gamma * cp.sum(cp.entr(p) + cp.entr(1 - p))
-    if isinstance(omega, regularizers.Tsallis):
-        scale = omega.gamma / (omega.alpha * (omega.alpha - 1))
-        return scale * (cp.sum(cp.power(p, omega.alpha)) - cp.sum(p))
-    return 0.0
+    scale = omega.gamma / (omega.alpha * (omega.alpha - 1))
+    return scale * (cp.sum(cp.power(p, omega.alpha)) - cp.sum(p))
 
 
 def _set(domain: Any, p: Any) -> list[Any]:
     import cvxpy as cp
 
-    if isinstance(domain, sets.Reals):
+    if domain.whole:
         return []
-    if isinstance(domain, sets.BandSet):
+    if domain.banded:
         low, high = domain.bounds(np.zeros(p.shape))
         sides = [p >= low] if np.all(np.isfinite(low)) else []
         sides += [p <= high] if np.all(np.isfinite(high)) else []
         return sides if domain.total is None else [*sides, cp.sum(p) == domain.total]
-    if isinstance(domain, sets.Birkhoff):
+    if domain.stochastic:
         n = domain.side(p.shape[0])
         matrix = cp.reshape(p, (n, n), order="C")
         return [p >= 0, cp.sum(matrix, axis=0) == 1, cp.sum(matrix, axis=1) == 1]
-    if isinstance(domain, sets.Ball):
+    if domain.radius is not None:
         return [cp.norm2(p) <= domain.radius]
     weights = cp.Variable(len(domain.points), nonneg=True)
     return [cp.sum(weights) == 1, p == domain.points.T @ weights]

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gfy import energies, sets
 from gfy.certificate import certify
-from gfy.energies.shifted import Shifted
 from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Separable, Zero
 from solvers.methods.projected_gradient import ProjectedGradient
 from solvers.peers.host import One, on_host
 
@@ -23,10 +20,6 @@ TIGHT: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-11, "eps_rel": 1e-11, "max_iter": 200_000, "polishing": True},
     "SCS": {"eps_abs": 1e-11, "eps_rel": 1e-11, "max_iters": 200_000},
 }
-_SETS = (sets.BandSet, sets.Birkhoff, sets.Ball, sets.ConvexHull)
-_ENERGIES = (
-    energies.Pairwise, energies.LinearQuadratic, energies.ConcaveSpen, energies.InputConvexNetwork,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,20 +48,20 @@ class CvxpyReference:
         return "CvxpyReference"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
+        energy, omega, domain = problem.energy, problem.regularizer, problem.domain
         if not energy.concave:
             return f"{energy.name} is not concave in p: convex programming has no model of it"
-        metric = isinstance(energy, energies.Metric) and not callable(energy.cost)
-        scores = energy.linear and energy.array_api
-        if not (scores or metric or isinstance(energy, _ENERGIES)):
-            return f"{energy.name} is given by a function: CVXPY cannot look inside it"
-        if not isinstance(problem.regularizer, Separable | Zero) or not isinstance(problem.domain, _SETS):
-            return f"no CVXPY model of {problem.regularizer.name} on {problem.domain.name} is written down"
-        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
-            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
+        structured = energy.interactions is not None or energy.is_network
+        if not (
+            structured or (energy.linear and energy.array_api) or energy.metric in ("euclidean", "manhattan")
+        ):
+            return f"{energy.name} does not say its structure: CVXPY cannot look inside it"
+        known = domain.banded or domain.stochastic or domain.radius is not None or domain.finite
+        if not known or not (omega.quadratic or omega.entropy is not None):
+            return f"no CVXPY model of {omega.name} on {domain.name} is written down"
         if self.solver == "OSQP" and not _quadratic_program(problem):
             return "OSQP solves quadratic programs only: use CLARABEL or SCS"
-        return None
+        return problem.unbounded
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -125,10 +118,7 @@ def _gap(problem: InnerProblem, v: Any, p: np.ndarray) -> float:
 
 
 def _quadratic_program(problem: InnerProblem) -> bool:
-    from gfy.regularizers import Quadratic
-
-    energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-    flat = energy.linear or isinstance(energy, energies.Pairwise | energies.LinearQuadratic)
-    kinked = isinstance(energy, energies.ConcaveSpen | energies.InputConvexNetwork) and not energy.smooth
-    linear = isinstance(problem.regularizer, Quadratic | Zero)
-    return (flat or kinked) and linear and not isinstance(problem.domain, sets.Ball)
+    energy = problem.energy
+    kinked = energy.is_network and not energy.smooth
+    flat = energy.linear or energy.interactions is not None or kinked
+    return flat and problem.regularizer.quadratic and problem.domain.radius is None

@@ -7,7 +7,6 @@ from typing import Any
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.sets import BandSet
 from solvers.peers import jaxopt_shared
 
 
@@ -21,7 +20,7 @@ class JaxoptBoxCDQP:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         reason = jaxopt_shared.missing() or jaxopt_shared.not_quadratic(problem)
-        if reason is None and (not isinstance(problem.domain, BandSet) or problem.domain.total is not None):
+        if reason is None and (not problem.domain.banded or problem.domain.total is not None):
             reason = f"BoxCDQP knows bounds only, not {problem.domain.name}"
         if reason is None and not problem.domain.compact:
             reason = f"BoxCDQP needs finite bounds, {problem.domain.name} has none"
@@ -35,7 +34,7 @@ class JaxoptBoxCDQP:
             import jax.numpy as jnp
 
             Q, c = jaxopt_shared.program(problem, v, start.shape[:-1])
-            low, high = (jnp.broadcast_to(b, c.shape[-1:]) for b in problem.domain.bounds(c))  # type: ignore[attr-defined]
+            low, high = (jnp.broadcast_to(b, c.shape[-1:]) for b in problem.domain.bounds(c))
             low, high = low.astype(c.dtype), high.astype(c.dtype)
             peer = jaxopt_shared.jaxopt().BoxCDQP(maxiter=stop.max_steps, tol=stop.tol, unroll=False)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.sets import BandSet
 from solvers.peers import jaxopt_shared
 
 
@@ -21,7 +20,7 @@ class JaxoptBoxOSQP:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         reason = jaxopt_shared.missing() or jaxopt_shared.not_quadratic(problem)
-        if reason is None and (not isinstance(problem.domain, BandSet) or not problem.domain.compact):
+        if reason is None and not (problem.domain.banded and problem.domain.compact):
             reason = f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}"
         return reason
 
@@ -33,7 +32,6 @@ class JaxoptBoxOSQP:
             import jax.numpy as jnp
 
             domain = problem.domain
-            assert isinstance(domain, BandSet)
             # the library keeps its step size in JAX's default precision, and does not mix it with a lower one
             Q, c = (x.astype(float) for x in jaxopt_shared.program(problem, v, start.shape[:-1]))
             dtype, start = start.dtype, start.astype(float)

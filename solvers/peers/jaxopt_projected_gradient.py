@@ -8,8 +8,6 @@ from typing import Any
 from gfy.backend import tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Zero
-from gfy.sets import Ball, BandSet, Box, Simplex
 from solvers.peers import jaxopt_shared
 
 
@@ -27,10 +25,12 @@ class JaxoptProjectedGradient:
         return "JaxoptProjectedGradient"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if not isinstance(problem.domain, Box | Simplex | Ball):
-            return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {problem.domain.name}"
-        if not isinstance(problem.domain, Simplex) and not problem.domain.compact:
-            return f"jaxopt's box projection needs finite bounds, {problem.domain.name} has none"
+        domain = problem.domain
+        box = domain.banded and domain.total is None and not domain.whole
+        if not (box or domain.simplex or domain.radius is not None):
+            return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {domain.name}"
+        if not domain.compact:
+            return f"jaxopt's box projection needs finite bounds, {domain.name} has none"
         return jaxopt_shared.missing()
 
     def solve(
@@ -41,20 +41,19 @@ class JaxoptProjectedGradient:
 
             library = jaxopt_shared.jaxopt()
             domain = problem.domain
-            finite = isinstance(problem.regularizer, Quadratic | Zero)
+            finite = problem.regularizer.quadratic
 
             def loss(p: Array, v: Any) -> Array:
-                if not finite and isinstance(domain, Simplex):
+                if not finite and domain.simplex:
                     p = p + self.inset
                 return -problem.value(v, p)
 
             bounds: Any
-            if isinstance(domain, Simplex):
+            if domain.simplex:
                 project, bounds = library.projection.projection_simplex, 1.0
-            elif isinstance(domain, Ball):
+            elif domain.radius is not None:
                 project, bounds = library.projection.projection_l2_ball, domain.radius
             else:
-                assert isinstance(domain, BandSet)
                 low, high = domain.bounds(start)
                 bounds = (low, high) if finite else (low + self.inset, high - self.inset)
                 project = library.projection.projection_box

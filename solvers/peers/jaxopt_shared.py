@@ -7,11 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gfy.backend import backend_of, get_backend, leaves, tree_map
-from gfy.energies import LinearQuadratic, Pairwise
-from gfy.energies.shifted import Shifted
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic, Zero
 from solvers import verdict
 from solvers.loop import check
 from solvers.peers.host import claimed
@@ -33,10 +30,10 @@ def missing() -> str | None:
 
 def not_quadratic(problem: InnerProblem) -> str | None:
     """Why the problem is not a quadratic program over a band of bounds, in a sentence."""
-    energy = problem.energy.base if isinstance(problem.energy, Shifted) else problem.energy
-    if not (isinstance(energy, LinearQuadratic | Pairwise) and energy.concave):
+    energy = problem.energy
+    if energy.interactions is None or not energy.concave:
         return f"{energy.name} is not a concave quadratic: this solver is for quadratic programs"
-    if not isinstance(problem.regularizer, Quadratic | Zero):
+    if not problem.regularizer.quadratic:
         return f"{problem.regularizer.name} is not quadratic: this solver is for quadratic programs"
     return None
 
@@ -46,13 +43,11 @@ def program(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> tuple[Arra
     import jax.numpy as jnp
 
     omega = problem.regularizer
-    curved, tilt = (omega.curvature, omega.tilt) if isinstance(omega, Quadratic) else (0.0, 0.0)
-    u = v.v.u + v.c if isinstance(problem.energy, Shifted) else v.u
-    k = u.shape[-1]
-    curvature = problem.energy.curvature(v)
-    assert curvature is not None
-    Q = curved * jnp.eye(k, dtype=u.dtype) - curvature.dense()
-    return jnp.broadcast_to(Q, (*batch, k, k)), jnp.broadcast_to(-(u + tilt), (*batch, k))
+    form = problem.energy.quadratic(v)
+    assert form is not None
+    k = form.u.shape[-1]
+    Q = omega.curvature * jnp.eye(k, dtype=form.u.dtype) - form.curvature.dense()
+    return jnp.broadcast_to(Q, (*batch, k, k)), jnp.broadcast_to(-(form.u + omega.tilt), (*batch, k))
 
 
 def vmapped(
@@ -68,7 +63,7 @@ def vmapped(
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)
-    if backend.name == "jax":
+    if backend is get_backend("jax"):
         p, error, steps = work(v, start)
         return _sound(backend, problem, v, stop, start, p, error, steps)
     import jax

@@ -8,7 +8,6 @@ from typing import Any
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.sets import BandSet
 from solvers.peers import jaxopt_shared
 
 
@@ -26,7 +25,7 @@ class Qpax:
     def unsupported(self, problem: InnerProblem) -> str | None:
         if find_spec("qpax") is None:
             return "qpax is not installed: python -m pip install qpax"
-        if not isinstance(problem.domain, BandSet) or not problem.domain.compact:
+        if not (problem.domain.banded and problem.domain.compact):
             return f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}"
         return jaxopt_shared.not_quadratic(problem)
 
@@ -39,7 +38,6 @@ class Qpax:
             import qpax
 
             domain = problem.domain
-            assert isinstance(domain, BandSet)
             Q, c = jaxopt_shared.program(problem, v, start.shape[:-1])
             k = c.shape[-1]
             low, high = (jnp.broadcast_to(b, (k,)).astype(c.dtype) for b in domain.bounds(c))

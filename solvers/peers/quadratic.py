@@ -12,8 +12,6 @@ import numpy as np
 from gfy.energies import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic
-from gfy.sets import BandSet
 from solvers.peers.host_batch import Answer, on_host_batch
 from solvers.peers.jaxopt_shared import not_quadratic
 
@@ -68,11 +66,11 @@ class QuadraticPeer:
         if find_spec(self.library) is None:
             return f"{self.library} is not installed: python -m pip install {self.library}"
         domain = problem.domain
-        if not isinstance(domain, BandSet) or not domain.compact:
+        if not (domain.banded and domain.compact):
             return f"this adapter writes boxes and simplices as bounds, not {domain.name}"
         if domain.total is not None and not self.sums:
             return f"{self.library} knows bounds only, not the sum that {domain.name} fixes"
-        if self.definite and not isinstance(problem.regularizer, Quadratic):
+        if self.definite and not problem.regularizer.curvature > 0:
             return f"{self.library} needs a strictly convex program, which {problem.regularizer.name} does not give"
         return not_quadratic(problem)
 
@@ -92,23 +90,20 @@ class QuadraticPeer:
 def programs(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> Programs:
     """The inner problems of a batch in NumPy as quadratic programs."""
     omega, domain = problem.regularizer, problem.domain
-    assert isinstance(domain, BandSet)
-    curved, tilt = (omega.curvature, omega.tilt) if isinstance(omega, Quadratic) else (0.0, 0.0)
-    k = problem.energy.dim(v)
-    linear = problem.energy.grad_p(v, np.zeros((*batch, k)))
-    curvature = problem.energy.curvature(v)
-    assert curvature is not None
+    form = problem.energy.quadratic(v)
+    assert form is not None
+    (linear, curvature), k = form, form.u.shape[-1]
     low, high = (
         np.array(np.broadcast_to(np.asarray(b, dtype=float), (k,))) for b in domain.bounds(np.zeros(k))
     )
     A = curvature.A if isinstance(curvature, LowRank) else None
     matrix = None if isinstance(curvature, LowRank) else -curvature.U
     return Programs(
-        -(np.broadcast_to(linear, (*batch, k)).reshape(-1, k) + tilt),
+        -(np.broadcast_to(linear, (*batch, k)).reshape(-1, k) + omega.tilt),
         low,
         high,
         domain.total,
-        float(curved),
+        float(omega.curvature),
         _rows(A, batch),
         _rows(matrix, batch),
     )

@@ -14,20 +14,19 @@ import numpy as np
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Separable
-from gfy.sets import BandSet
+from solvers.dual.many import parts
 from solvers.peers import jaxopt_shared
 from solvers.peers.host_batch import Answer, on_host_batch
 
 
 def not_scalar(problem: InnerProblem) -> str | None:
     """Why the problem has no one-dimensional dual of this kind, in a sentence."""
-    if problem.energy.name != "Pairwise":
+    if problem.energy.interactions != "low rank":
         return f"{problem.energy.name} is not U = -a a^T: this peer solves the one-dimensional dual of rank 1"
     domain = problem.domain
-    if not isinstance(domain, BandSet) or domain.total is not None or not domain.compact:
+    if not domain.banded or domain.total is not None or not domain.compact:
         return f"the dual of a problem on {domain.name} has more than one unknown"
-    if not isinstance(problem.regularizer, Separable):
+    if not problem.regularizer.separable:
         return f"{problem.regularizer.name} has no argmax map per coordinate"
     return None
 
@@ -52,13 +51,13 @@ class ScipyFindRoot:
         def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
             from scipy.optimize import elementwise
 
-            if inputs.A.shape[-1] != 1:
-                return _refused(batch, inputs.u.shape[-1])
-            k = inputs.u.shape[-1]
-            u, a = (np.broadcast_to(x, (*batch, k)).reshape(-1, k) for x in (inputs.u, inputs.A[..., 0]))
+            linear, A = parts(problem, inputs)
+            k = linear.shape[-1]
+            if A.shape[-1] != 1:
+                return _refused(batch, k)
+            u, a = (np.broadcast_to(x, (*batch, k)).reshape(-1, k) for x in (linear, A[..., 0]))
             omega, domain = problem.regularizer, problem.domain
-            assert isinstance(omega, Separable)
-            low, high = domain.bounds(u)  # type: ignore[attr-defined]
+            low, high = domain.bounds(u)
 
             def response(t: np.ndarray, n: np.ndarray) -> np.ndarray:
                 p: np.ndarray = omega.coordinate_argmax(u[n] - a[n] * t[..., None], low, high)
@@ -110,9 +109,9 @@ class JaxoptBisection:
             import jax
             import jax.numpy as jnp
 
-            u, a = jnp.broadcast_to(v.u, start.shape), jnp.broadcast_to(v.A[..., 0], start.shape)
-            omega, (low, high) = problem.regularizer, problem.domain.bounds(u)  # type: ignore[attr-defined]
-            assert isinstance(omega, Separable)
+            linear, A = parts(problem, v)
+            u, a = (jnp.broadcast_to(x, start.shape) for x in (linear, A[..., 0]))
+            omega, (low, high) = problem.regularizer, problem.domain.bounds(u)
 
             def one(u: Array, a: Array) -> tuple[Array, Array, Array]:
                 def response(t: Array) -> Array:
@@ -133,7 +132,7 @@ class JaxoptBisection:
             for _ in start.shape[:-1]:
                 one = jax.vmap(one)
             p, error, steps = one(u, a)
-            wide = v.A.shape[-1] != 1
+            wide = A.shape[-1] != 1
             return (start, jnp.full_like(error, jnp.inf), steps) if wide else (p, error, steps)
 
         return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

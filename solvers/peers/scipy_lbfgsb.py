@@ -9,8 +9,6 @@ import numpy as np
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Zero
-from gfy.sets import BandSet
 from solvers.peers.host import One, on_host
 
 
@@ -26,13 +24,11 @@ class ScipyLBFGSB:
         return "ScipyLBFGSB"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if not isinstance(problem.domain, BandSet) or problem.domain.total is not None:
+        if not problem.domain.banded or problem.domain.total is not None:
             return f"L-BFGS-B knows bounds only, not {problem.domain.name}"
         if not problem.energy.array_api:
             return f"{problem.energy.name} is not written for NumPy arrays, which SciPy works on"
-        if isinstance(problem.regularizer, Zero) and not problem.domain.compact:
-            return f"without a regularizer the maximum on {problem.domain.name} may be infinite"
-        return None
+        return problem.unbounded
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -49,7 +45,6 @@ def _minimize(
     from scipy.optimize import minimize
 
     k = problem.energy.dim(v)
-    assert isinstance(problem.domain, BandSet)
     bounds_of = problem.domain.bounds(np.zeros(k))
     low, high = (np.broadcast_to(np.asarray(b, dtype=float), (k,)) for b in bounds_of)
     width = high - low

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gfy.telling import forget_warnings
+from gfy.calling.telling import forget_warnings
 
 sys.path.insert(0, str(Path(__file__).parent))
 

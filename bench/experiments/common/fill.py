@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.measure.clock import Stopwatch
-from bench.measure.environment import row_facts
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run.executor import ONE_THREAD, Tally, attended, make_executor
 from bench.store import Store
+from bench.store.environment import row_facts
 
 JOB = "bench.experiments.common.fill:job"
 SETTINGS = Settings(timeout=24 * 3600.0, accuracy_only=True, fresh_worker=True)

@@ -19,7 +19,7 @@ from bench.experiments.imitation.settings import (
     find_grid,
 )
 from bench.experiments.imitation.tasks import Task, find_tasks
-from bench.measure.environment import cores
+from bench.store.environment import cores
 from gfy.errors import GfyValueError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from bench.experiments.imitation.demonstrations import Scaling, from_cube
 from bench.experiments.imitation.models import Model, Parameters
 from bench.experiments.imitation.simulation import Simulation
 from bench.experiments.imitation.tasks import Task
-from bench.measure.environment import cores
+from bench.store.environment import cores
 from gfy.errors import GfyValueError
 
 SLOTS = 200  # episodes in flight: enough to make the policy's call cheap, few enough to stay in memory

@@ -15,8 +15,8 @@ import numpy as np
 from bench.experiments.imitation.demonstrations import Demonstrations
 from bench.experiments.imitation.settings import Setting
 from bench.experiments.imitation.tasks import Task
-from bench.measure.environment import row_facts, version
 from bench.store import COLUMNS, content_hash, key_of
+from bench.store.environment import row_facts, version
 
 LIBRARIES = ("numpy", "jax", "jaxlib", "optax", "gymnasium", "mujoco")
 

@@ -36,7 +36,7 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
 
     from bench.datasets.catalogue import NAMES
     from bench.experiments.multilabel.run import fill, missing
-    from bench.measure.environment import cores
+    from bench.store.environment import cores
 
     for name in options.datasets:
         if name not in NAMES:

@@ -194,7 +194,7 @@ def _put(
     line: dict[str, Any],
     score: float | None,
 ) -> None:
-    from bench.measure.environment import row_facts
+    from bench.store.environment import row_facts
 
     store.put({
         "kind": "training" if study == "time" else "multilabel", "status": "ok", "problem": cell.dataset,

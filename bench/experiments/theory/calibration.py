@@ -57,7 +57,7 @@ def cases() -> list[Case]:
 
 def outputs_of(case: Case) -> np.ndarray:
     """Every y there is, embedded where the target embeds it."""
-    if isinstance(case.problem.domain, gfy.Simplex):
+    if case.problem.domain.simplex:
         return np.eye(case.k)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=case.k)))
     return bits
@@ -70,7 +70,7 @@ def draw(case: Case, rng: np.random.Generator, draws: int, arrays: Any) -> tuple
     q = np.stack([rng.dirichlet(np.full(len(outputs), c)) for c in concentration])
     mean = q @ (_embedded(case, outputs))
     half = draws // 2
-    if isinstance(case.problem.domain, gfy.Simplex):
+    if case.problem.domain.simplex:
         p = 0.98 / case.k + 0.02 * rng.dirichlet(np.ones(case.k), size=draws)
         # a tie between the best class and another, broken the wrong way
         for i in range(half, draws):
@@ -97,10 +97,10 @@ def _touching(case: Case, rng: np.random.Generator, p: np.ndarray, arrays: Any) 
     strength = rng.choice([0.0, 0.3, 2.0], size=(len(p), 1, 1))
     low = rng.normal(size=(len(p), case.k, 2)) * strength
     start: Any = None
-    if isinstance(case.problem.energy, gfy.Pairwise):
-        start = gfy.Pairwise.Input(arrays(np.zeros_like(p)), arrays(low))
-    if isinstance(case.problem.energy, gfy.LinearQuadratic):
-        start = gfy.LinearQuadratic.Input(arrays(np.zeros_like(p)), arrays(-low @ np.swapaxes(low, -1, -2)))
+    energy = case.problem.energy
+    if energy.interactions is not None:
+        matrix = low if energy.interactions == "low rank" else -low @ np.swapaxes(low, -1, -2)
+        start = energy.Input(arrays(np.zeros_like(p)), arrays(matrix))
     return touching_input(case.problem, arrays(p), start)
 
 

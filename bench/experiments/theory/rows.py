@@ -11,9 +11,9 @@ import numpy as np
 
 from bench.experiments.common.fill import SETTINGS, fill
 from bench.measure.clock import Stopwatch
-from bench.measure.environment import row_facts
 from bench.plan.matrix import Cell, Group
 from bench.store import Store, key_of
+from bench.store.environment import row_facts
 from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 

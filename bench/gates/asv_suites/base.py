@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bench.measure.environment import gpus
+from bench.store.environment import gpus
 
 NAMES = ["solver", "problem", "k", "batch", "backend", "dtype"]
 BACKENDS = ["jax:cpu", "jax:cuda", "torch:cpu", "torch:cuda"]

@@ -12,9 +12,9 @@ import numpy as np
 from bench.gates.bars.contenders import Build, certified, solver_contender
 from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Scale
-from bench.measure.environment import cores
 from bench.measure.programs import set_up
 from bench.problems.base import Named
+from bench.store.environment import cores
 
 
 def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Line, describe
-from bench.measure.environment import row_facts
 from bench.store import Store
+from bench.store.environment import row_facts
 
 
 def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[dict[str, Any]]:

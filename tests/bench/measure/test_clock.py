@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bench.measure.clock import LoadMeter, Program, Stopwatch, break_even, rotate
-from bench.measure.environment import cores, fingerprint, machine, row_facts
 from bench.measure.programs import calls_host, compile_jax, trace_jax
+from bench.store.environment import cores, fingerprint, machine, row_facts
 
 
 class Told:
@@ -153,7 +153,7 @@ def test_the_load_by_others_is_seen_and_our_own_is_not() -> None:
 def test_facts_of_a_row_are_the_same_twice() -> None:
     facts = row_facts()
     assert facts["machine"] == machine()
-    script = "from bench.measure.environment import machine; print(machine())"
+    script = "from bench.store.environment import machine; print(machine())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == machine()
     assert len(facts["git_commit"] or "0" * 40) == 40

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.measure import environment
 from bench.plan.matrix import plan
 from bench.plan.suite import Suite, from_dict
 from bench.run.executor import Local
-from bench.store import Store
+from bench.store import Store, environment
 
 TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
 

@@ -98,8 +98,8 @@ def run(*args):
 verbs = (measure, report, beside)
 for args in ([*verb, spare, *how] for verb, how in zip(verbs, (["--dry-run"], [], []))):
     assert not run(*args), args  # the commands are sound, and now have all they import
-import bench.run.progress, bench.measure.environment, bench.run.executor
-bench.measure.environment.row_facts()
+import bench.run.progress, bench.store.environment, bench.run.executor
+bench.store.environment.row_facts()
 become(folder)
 print([run(*verb, os.path.join(folder, below)) for verb in verbs for below in ("", "below")])
 """

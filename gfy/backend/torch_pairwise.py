@@ -61,7 +61,7 @@ def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple
 
 def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
     """The same at rank 1, in one pass."""
-    from gfy.energies.pairwise_loop import sums
+    from gfy.backend.pairwise_loop import sums
 
     k = u.shape[-1]
     results = tuple(u.new_empty(u.shape[:-1]) for _ in range(3))

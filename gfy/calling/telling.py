@@ -52,8 +52,7 @@ def tell_unsolved(
         if DEBUG.get():
             raise UnsolvedError(sentence)
         warn_once(UnsolvedWarning, sentence, problem, solver, gradient)
-    elif DEBUG.get() and backend.name == "jax":
-        import jax
+    elif DEBUG.get():
 
         def check(flags: Any, codes: Any, errors: Any) -> None:
             if not np.all(flags):
@@ -62,7 +61,7 @@ def tell_unsolved(
                     _sentence(problem, solver, gradient, stop, np.asarray(flags), known, np.asarray(errors))
                 )
 
-        jax.debug.callback(check, found.converged, found.result, found.error)
+        backend.later(check, found.converged, found.result, found.error)
 
 
 def tell_dropped(problem: InnerProblem, v: Input) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gfy.rooms import HOME, ROOMS, place_of, shadowed
+from gfy.calling.shadows import HOME, ROOMS, place_of, shadowed
 
 
 def test_our_own_packages_are_found_beside_each_other() -> None:

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench.store import content_hash
+from bench.store.keys import content_hash
 
 LIBRARIES = (
     "numpy",
@@ -121,8 +121,7 @@ def fingerprint(*places: Path) -> str:
 @cache
 def library_fingerprint() -> str:
     """The mathematics and the solvers' shared parts: a change there makes every stored row another row."""
-    shared = sorted((ROOT / "solvers").glob("_*.py")) if (ROOT / "solvers").is_dir() else []
-    return fingerprint(ROOT / "gfy", *shared)
+    return fingerprint(ROOT / "gfy", *sorted((ROOT / "solvers").glob("*.py")))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The sums of `eager_pairwise` at rank 1 in one compiled pass over each example, instead of seven kernels."""
+"""The sums of `torch_pairwise` at rank 1 in one compiled pass over each example, instead of seven kernels."""
 
 # mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""Expressions that eager torch computes in fewer kernels than their formula has operations: see `Backend.fused`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
+
+
+def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
+    """The function that computes the named expression of these arrays; None where there is none."""
+    if name == "pairwise_difference":
+        from gfy.backend import torch_pairwise
+
+        return torch_pairwise.difference if torch_pairwise.served(*arrays) else None
+    if name == "free_coordinates":
+        plain = not any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in arrays)
+        return free_coordinates if plain and not torch.compiler.is_compiling() else None
+    return _ALWAYS.get(name)
+
+
+def inner(a: Any, b: Any) -> Any:
+    """<a, b> over the last axis, as a product of matrices: one kernel."""
+    if b.numel() == b.shape[-1] and a.shape == b.shape:  # one example: no product is written
+        return torch.dot(a.reshape(-1), b.reshape(-1)).reshape(b.shape[:-1])
+    return torch.linalg.vecdot(a, b)
+
+
+def extremes(x: Any) -> tuple[float, float]:
+    """The smallest and the largest number of x, NaN where any is; infinite where there is none."""
+    if not x.numel():
+        return float("inf"), -float("inf")
+    least, most = x.aminmax()
+    return least.item(), most.item()
+
+
+def free_coordinates(D: Any, hessian: Any) -> tuple[Any, ...] | None:
+    """The part of D [..., k] and hessian [..., k, k] on coordinates with D > 0, and how vectors go there and back.
+
+    Every example gets as many coordinates as the one that has most of them; None where nearly all are free.
+    """
+    count = int((D > 0).sum(-1).max()) if D.numel() else 0
+    if not 0 < count <= _WORTH * D.shape[-1]:
+        return None
+    index = torch.argsort((D <= 0).int(), stable=True)[..., :count]
+    k = D.shape[-1]
+    flat = hessian.expand(*D.shape, k).reshape(*D.shape[:-1], k * k)
+    places = (k * index[..., :, None] + index[..., None, :]).reshape(*D.shape[:-1], count * count)
+    part = flat.take_along_dim(places, -1).reshape(*D.shape[:-1], count, count)
+
+    def there(r: Any) -> Any:
+        return (r + 0 * D).take_along_dim(index, -1)
+
+    def back(r: Any) -> Any:
+        return (0 * D).scatter(-1, index, r)
+
+    return D.take_along_dim(index, -1), part, there, back
+
+
+_ALWAYS: dict[str, Callable[..., Any]] = {
+    "clip": torch.clamp, "extremes": extremes, "inner": inner, "sigmoid": torch.sigmoid,
+}  # fmt: skip
