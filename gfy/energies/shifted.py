@@ -19,6 +19,11 @@ class ShiftedInput(NamedTuple):
     c: Array
 
 
+def _of_base(fact: str) -> Any:
+    """A fact that a linear term does not change."""
+    return property(lambda self: getattr(self.base, fact))
+
+
 @dataclass(frozen=True)
 class Shifted(Energy):
     """Phi(v, p) + <c, p>."""
@@ -26,49 +31,18 @@ class Shifted(Energy):
     base: Energy
     Input = ShiftedInput
 
-    @property
-    def name(self) -> str:
-        return self.base.name
-
-    @property
-    def concave(self) -> bool:  # type: ignore[override]
-        return self.base.concave
-
-    @property
-    def proven(self) -> bool:  # type: ignore[override]
-        return self.base.proven
-
-    @property
-    def linear(self) -> bool:  # type: ignore[override]
-        return self.base.linear
-
-    @property
-    def interactions(self) -> str | None:  # type: ignore[override]
-        return self.base.interactions
-
-    @property
-    def is_network(self) -> bool:  # type: ignore[override]
-        return self.base.is_network
-
-    @property
-    def opaque(self) -> bool:  # type: ignore[override]
-        return self.base.opaque
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        return self.base.smooth
-
-    @property
-    def kinked(self) -> bool:  # type: ignore[override]
-        return self.base.kinked
-
-    @property
-    def in_v(self) -> str:  # type: ignore[override]
-        return self.base.in_v
-
-    @property
-    def array_api(self) -> bool:  # type: ignore[override]
-        return self.base.array_api
+    name = _of_base("name")
+    concave = _of_base("concave")
+    proven = _of_base("proven")
+    linear = _of_base("linear")
+    interactions = _of_base("interactions")
+    smooth = _of_base("smooth")
+    kinked = _of_base("kinked")
+    is_network = _of_base("is_network")
+    in_v = _of_base("in_v")
+    smooth_in_v = _of_base("smooth_in_v")
+    array_api = _of_base("array_api")
+    opaque = _of_base("opaque")
 
     def value(self, v: Any, p: Array) -> Array:
         return self.base.value(v.v, p) + dot(v.c, p)

@@ -142,8 +142,3 @@ def plan(datasets: tuple[str, ...], tables: tuple[str, ...], effort: Effort = FU
     lines = [line for table in tables for line in table_rows(table)]
     return [Cell(name, *line, effort=effort) for line in dict.fromkeys(lines) for name in datasets]
 
-
-def cell_from(values: dict[str, Any]) -> Cell:
-    """The cell of its dictionary, as it travels to another process."""
-    effort = values["effort"]
-    return Cell(**{**values, "effort": Effort(**{**effort, "seeds": tuple(effort["seeds"])})})
