@@ -210,14 +210,12 @@ class _Tangents:
     def _magnitude(self, *points: Array) -> Array:
         """The sizes of the terms of Omega at the points, where it is a sum over coordinates; of its value else."""
         xp = namespace(self.theta)
-        terms = getattr(self.regularizer, "coordinate_value", None)
-        return sum(
-            (
-                xp.abs(self.regularizer.value(x)) if terms is None else xp.abs(terms(x)).sum(-1)
-                for x in points
-            ),
-            start=0 * self.theta.sum(-1),
+        omega = self.regularizer
+        sizes = (
+            xp.abs(omega.coordinate_value(x)).sum(-1) if omega.separable else xp.abs(omega.value(x))
+            for x in points
         )
+        return sum(sizes, start=0 * self.theta.sum(-1))
 
 
 def _least(a: Array, b: Array) -> Array:
