@@ -147,19 +147,19 @@ def test_solvers_on_the_zoo(solver: Any) -> None:
     "mode", [gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=40)], ids=lambda m: m.name
 )
 def test_losses_and_their_gradients(mode: Any) -> None:
-    """dL/du = p* - y and dL/dU = (p* p*^T - y y^T) / 2, at a p* that is known: U is diagonal, labels apart."""
+    """dL/du = p* - y and dL/dA = y (A^T y)^T - p* (A^T p*)^T, at a p* that is known: A is diagonal, labels apart."""
     rng = np.random.default_rng(0)
     u, d = rng.normal(size=(2, 3)), rng.uniform(0.5, 2.0, size=(2, 3))
     y = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     p = np.clip((u + 1) / (2 + d), 0.0, 1.0)  # BinaryGini(1)
-    U = -np.einsum("bi,ij->bij", d, np.eye(3))
-    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    A = np.einsum("bi,ij->bij", np.sqrt(d), np.eye(3))
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     loss = gfy.FenchelYoungLoss(problem, solver=solvers.ProjectedGradient(), gradient=mode)
-    v, target = toy(gfy.LinearQuadratic.Input(u, U)), toy(y)
+    v, target = toy(gfy.Pairwise.Input(u, A)), toy(y)
     value, grad = get_backend("toy").value_and_grad(lambda v: loss(v, target).sum())(v)
     np.testing.assert_allclose(grad.u, p - y, atol=1e-5)
-    wanted = 0.5 * (p[:, :, None] * p[:, None, :] - y[:, :, None] * y[:, None, :])
-    np.testing.assert_allclose(grad.U, wanted, atol=1e-5)
+    ends = [np.einsum("bi,bj,bjm->bim", q, q, A) for q in (p, y)]
+    np.testing.assert_allclose(grad.A, ends[1] - ends[0], atol=1e-5)
     at = (u * p - p * (p - 1)).sum(-1) - 0.5 * (d * p * p).sum(-1)
     there = (u * y).sum(-1) - 0.5 * (d * y * y).sum(-1)
     assert float(value) == pytest.approx(float((at - there).sum()), abs=1e-8)

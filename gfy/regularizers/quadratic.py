@@ -63,7 +63,7 @@ class Quadratic(Separable):
 
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
         bound = super().gap(theta, p, domain, blur)
-        if domain.radius is None:
+        if not domain.ball:
             return bound
         # the projection on a ball is a formula, right to rounding
         wrong = blur + 4 * backend_of(theta).eps(theta) * namespace(theta).abs(theta)
@@ -92,7 +92,7 @@ class Quadratic(Separable):
     def lipschitz(self, domain: ConvexSet, k: int) -> float:
         if not domain.compact:
             return math.inf
-        if domain.radius is not None and self.tilt == 0:
+        if domain.ball and self.tilt == 0:
             return float(self.curvature * domain.radius)
         low, high = domain.extent()
         worst = max(abs(self.curvature * low - self.tilt), abs(self.curvature * high - self.tilt))
@@ -168,7 +168,7 @@ class Zero(Regularizer):
 
     @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
-        if domain.radius is not None:
+        if domain.ball:
             return super().jacobian_product(theta, domain, x)
         return namespace(x).zeros_like(x)  # a vertex: piecewise constant in theta
 

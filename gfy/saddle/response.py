@@ -30,7 +30,7 @@ def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
 
 def unsupported(regularizer: Any, domain: Any) -> str | None:
     """Why no saddle point can be found with Omega on the set, in a sentence; None where it can."""
-    if regularizer.zero and domain.radius is None and not described(domain):
+    if regularizer.zero and not domain.ball and not described(domain):
         return (
             f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
             "its oracle alone; use SquaredNorm, or a ConvexHull of its points"

@@ -17,6 +17,7 @@ class Ball(ConvexSet):
     """The Euclidean ball {p : |p| <= radius}."""
 
     radius: float = 1.0
+    ball = True
 
     def __post_init__(self) -> None:
         if not self.radius > 0:

@@ -25,7 +25,7 @@ class ConvexSet:
     total: float | None = None  # what the coordinates of every p in C sum to, where C is banded by it
     simplex: bool = False  # C = {p >= 0, sum p = 1}
     stochastic: bool = False  # C holds n x n matrices with rows and columns of sum 1: see `matrix` and `flat`
-    radius: float | None = None  # C = {|p| <= radius} where there is one
+    ball: bool = False  # C = {|p| <= radius}, the Euclidean ball
     finite: bool = False  # C is the hull of `points` [n, k]
 
     @property

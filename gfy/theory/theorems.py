@@ -56,7 +56,7 @@ def closed_form(problem: InnerProblem, k: int | None) -> tuple[bool, str]:
             return True, "a metric and a 1-Lipschitz Omega: p* = v and Omega^Phi = -Omega, for v in C"
         return False, f"{regularizer.name} is not known to be 1-Lipschitz on {domain.name}"
     if energy.interactions is not None:
-        if domain.whole and regularizer.curvature > 0 and regularizer.tilt == 0:
+        if domain.whole and regularizer.quadratic and not regularizer.zero and regularizer.tilt == 0:
             return True, "linear-quadratic on R^k: p* = (gamma I - U)^-1 u"
         return (
             False,

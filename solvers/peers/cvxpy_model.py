@@ -141,7 +141,7 @@ def _set(domain: Any, p: Any) -> list[Any]:
         n = domain.side(p.shape[0])
         matrix = cp.reshape(p, (n, n), order="C")
         return [p >= 0, cp.sum(matrix, axis=0) == 1, cp.sum(matrix, axis=1) == 1]
-    if domain.radius is not None:
+    if domain.ball:
         return [cp.norm2(p) <= domain.radius]
     weights = cp.Variable(len(domain.points), nonneg=True)
     return [cp.sum(weights) == 1, p == domain.points.T @ weights]

@@ -56,7 +56,7 @@ class CvxpyReference:
             structured or (energy.linear and energy.array_api) or energy.metric in ("euclidean", "manhattan")
         ):
             return f"{energy.name} does not say its structure: CVXPY cannot look inside it"
-        known = domain.banded or domain.stochastic or domain.radius is not None or domain.finite
+        known = domain.banded or domain.stochastic or domain.ball or domain.finite
         if not known or not (omega.quadratic or omega.entropy is not None):
             return f"no CVXPY model of {omega.name} on {domain.name} is written down"
         if self.solver == "OSQP" and not _quadratic_program(problem):
@@ -121,4 +121,4 @@ def _quadratic_program(problem: InnerProblem) -> bool:
     energy = problem.energy
     kinked = energy.is_network and not energy.smooth
     flat = energy.linear or energy.interactions is not None or kinked
-    return flat and problem.regularizer.quadratic and problem.domain.radius is None
+    return flat and problem.regularizer.quadratic and not problem.domain.ball

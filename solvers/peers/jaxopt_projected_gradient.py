@@ -27,7 +27,7 @@ class JaxoptProjectedGradient:
     def unsupported(self, problem: InnerProblem) -> str | None:
         domain = problem.domain
         box = domain.banded and domain.total is None and not domain.whole
-        if not (box or domain.simplex or domain.radius is not None):
+        if not (box or domain.simplex or domain.ball):
             return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {domain.name}"
         if not domain.compact:
             return f"jaxopt's box projection needs finite bounds, {domain.name} has none"
@@ -51,7 +51,7 @@ class JaxoptProjectedGradient:
             bounds: Any
             if domain.simplex:
                 project, bounds = library.projection.projection_simplex, 1.0
-            elif domain.radius is not None:
+            elif domain.ball:
                 project, bounds = library.projection.projection_l2_ball, domain.radius
             else:
                 low, high = domain.bounds(start)

@@ -70,7 +70,7 @@ class QuadraticPeer:
             return f"this adapter writes boxes and simplices as bounds, not {domain.name}"
         if domain.total is not None and not self.sums:
             return f"{self.library} knows bounds only, not the sum that {domain.name} fixes"
-        if self.definite and not problem.regularizer.curvature > 0:
+        if self.definite and (problem.regularizer.zero or not problem.regularizer.quadratic):
             return f"{self.library} needs a strictly convex program, which {problem.regularizer.name} does not give"
         return not_quadratic(problem)
 

@@ -141,4 +141,3 @@ def plan(datasets: tuple[str, ...], tables: tuple[str, ...], effort: Effort = FU
     """The cells of the tables on the datasets, each once, the tables in the order given."""
     lines = [line for table in tables for line in table_rows(table)]
     return [Cell(name, *line, effort=effort) for line in dict.fromkeys(lines) for name in datasets]
-
