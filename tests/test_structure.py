@@ -1,4 +1,4 @@
-"""Solvers, peers, gradient modes and benchmarks ask energies, sets and regularizers for facts, never for their class."""
+"""Solvers, peers, gradient modes and benchmarks ask energies, sets and regularizers for facts, never for a class."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import gfy
 from bench.measure.programs import Bench, flat, to_numpy
+from gfy.backend import tree_map
 
 if TYPE_CHECKING:
     from bench.measure.reference import Reference
@@ -142,22 +143,9 @@ def envelope_bound(bench: Bench, solution: Any, known: Reference | str, dtype: s
 
 def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
     """K for each example: how fast grad_v Phi(v, p) moves with p; None where it is not known."""
-
-    def norm(x: Any, axes: int) -> np.ndarray:
-        array = np.asarray(bench.backend.to_numpy(x), dtype=np.float64)
-        return np.sqrt((array**2).sum(tuple(range(-axes, 0))))
-
     if any(np.ndim(bench.backend.to_numpy(leaf)) < 2 or len(leaf) != len(p) for leaf in v):
         return None  # a leaf shared by the batch adds up its examples
     size = 2 * np.sqrt((p**2).sum(-1)) + distance  # |p| + |p*| at most
-    kind = bench.problem.energy.name
-    if kind == "Pairwise":  # grad_u = p, grad_A = -p (A^T p)^T
-        return np.sqrt(1.0 + (norm(v.A, 2) * size) ** 2)
-    if kind == "LinearQuadratic":  # grad_u = p, grad_U = p p^T / 2
-        return np.sqrt(1.0 + (0.5 * size) ** 2)
-    if kind in ("Bilinear", "Rectifier"):  # grad_v = U p, masked for the rectifier
-        U = getattr(bench.problem.energy, "U", None)
-        return np.full(len(p), 1.0 if U is None else float(np.linalg.norm(U, 2)))
-    if kind in ("Maxout", "LogSumExp", "Probabilistic"):
-        return np.ones(len(p))
-    return None
+    inputs = tree_map(lambda x: np.asarray(bench.backend.to_numpy(x), dtype=np.float64), v)
+    found = bench.problem.energy.sensitivity(inputs, size)
+    return None if found is None else np.broadcast_to(np.asarray(found), size.shape)

@@ -217,6 +217,8 @@ class Energy:
     smooth_in_v: bool = True
     mixing: Any = None  # the fixed matrix U [d, k] of Phi = <v, U p>, where there is one
 
+    free_in_v: bool = True  # every v of the right shapes is an input
+
     @property
     def tilts(self) -> bool:
         """Whether `shift` can add any linear term <c, p> to Phi."""
@@ -224,6 +226,10 @@ class Energy:
 
     def shapes(self, k: int) -> dict[str, tuple[int, ...]] | None:
         """The shape of each leaf of one example's v, where k tells it; free sizes as small as they may be."""
+        return None
+
+    def sensitivity(self, v: Input, size: Array) -> Array | float | None:
+        """K with |grad_v Phi(v, p) - grad_v Phi(v, q)| <= K |p - q| where |p| + |q| <= size [...]; None if unknown."""
         return None
 
     def joint_smoothness(self, extent: tuple[float, float]) -> float | None:

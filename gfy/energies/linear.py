@@ -58,6 +58,10 @@ class Mixing(LinearEnergy):
     def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
         return {"v": (k if self.U is None else int(self.U.shape[0]),)}
 
+    def sensitivity(self, v: Any, size: Array) -> float:
+        # grad_v = U p, masked by a rectifier
+        return 1.0 if self.U is None else float(np.linalg.norm(self.U, 2))
+
     def _mixed(self, activated: Array) -> Array:
         if self.U is None:
             return activated
@@ -134,8 +138,18 @@ class Rectifier(Mixing):
         return self._mixed(relu(v.v) if self.activation == "relu" else softplus(v.v))
 
 
+class Weighted(LinearEnergy):
+    """Phi(v, p) = p f(v) for p [..., 1], f with a slope of length at most 1."""
+
+    def sensitivity(self, v: Any, size: Array) -> float:
+        return 1.0
+
+    def dim(self, v: Any) -> int:
+        return 1
+
+
 @dataclass(frozen=True)
-class Maxout(LinearEnergy):
+class Maxout(Weighted):
     """Phi(v, p) = p max(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(max(v))."""
 
     in_v = "convex"
@@ -144,12 +158,9 @@ class Maxout(LinearEnergy):
     def scores(self, v: Any) -> Array:
         return namespace(v.v).max(v.v, axis=-1)[..., None]
 
-    def dim(self, v: Any) -> int:
-        return 1
-
 
 @dataclass(frozen=True)
-class LogSumExp(LinearEnergy):
+class LogSumExp(Weighted):
     """Phi(v, p) = p LSE^gamma(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(LSE(v))."""
 
     gamma: float = 1.0
@@ -164,6 +175,3 @@ class LogSumExp(LinearEnergy):
 
     def scores(self, v: Any) -> Array:
         return self.gamma * logsumexp(v.v / self.gamma, keepdims=True)
-
-    def dim(self, v: Any) -> int:
-        return 1

@@ -50,6 +50,9 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
     def shift(self, v: Any, c: Array) -> Any | None:
         return TreeInput(v.v + c) if self.energies is None else None
 
+    def sensitivity(self, v: Any, size: Array) -> float | None:
+        return 1.0 if self.energies is None else None
+
     def shapes(self, k: int) -> dict[str, tuple[int, ...]] | None:
         return {"v": (k,)} if self.energies is None else None
 

@@ -72,6 +72,7 @@ class LinearQuadratic(QuadraticEnergy):
     concave: bool = True
     interactions = "dense"
     proven = True
+    free_in_v = False  # U is symmetric, and negative semi-definite where concave
     Input = DenseInput
     ranks = {"u": 1, "U": 2}
 
@@ -80,6 +81,9 @@ class LinearQuadratic(QuadraticEnergy):
 
     def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
         return {"u": (k,), "U": (k, k)}
+
+    def sensitivity(self, v: Any, size: Array) -> Array:
+        return (1.0 + (0.5 * size) ** 2) ** 0.5  # grad_u = p, grad_U = p p^T / 2
 
     def _check_sizes(self, v: Any) -> None:
         agree(
@@ -124,6 +128,9 @@ class Pairwise(QuadraticEnergy):
 
     def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
         return {"u": (k,), "A": (k, 1)}
+
+    def sensitivity(self, v: Any, size: Array) -> Array:
+        return (1.0 + LowRank(v.A).bound() * size**2) ** 0.5  # grad_u = p, grad_A = -p (A^T p)^T
 
     def difference(self, v: Any, p: Array, q: Array, slope: Array | None = None) -> Array:
         fused = backend_of(v).fused("pairwise_difference", v.u, v.A, p, q)

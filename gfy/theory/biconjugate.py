@@ -82,10 +82,10 @@ def solve_biconjugate(
         raise UnsupportedError(
             f'{problem.energy.name} is not convex in v: the convex-concave procedure needs it; use "ascent"'
         )
-    if type(problem.energy).__name__ == "LinearQuadratic":
+    if not problem.energy.free_in_v:
         raise UnsupportedError(
-            "a search over LinearQuadratic.Input would leave the symmetric negative semi-definite matrices: "
-            'use "exact" or write the energy as Pairwise'
+            f"a search over {problem.energy.name}.Input would leave the inputs that it accepts (for LinearQuadratic "
+            'the symmetric negative semi-definite matrices): use "exact" or write the energy as Pairwise'
         )
     # ascent after the procedure: on kinks (maxout, rectifiers) each may stall where the other goes on
     procedure = method if method != "auto" else ("ascent" if problem.energy.in_v == "nonconvex" else "both")

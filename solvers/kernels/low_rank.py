@@ -22,8 +22,6 @@ from gfy.numerics import native
 from gfy.numerics.arithmetic import matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
-from gfy.regularizers import Quadratic
-from gfy.sets import BandSet
 from solvers import verdict
 from solvers.dual.many import parts
 from solvers.peers.host import shaped, unflat
@@ -37,7 +35,7 @@ _CALL = 2**16  # numbers: for fewer, JAX's call to the host takes longer than th
 def serves(problem: InnerProblem, v: Input) -> bool:
     """Whether the compiled method may be used: numba is there, the arrays are the host's, the problem is its kind."""
     domain = problem.domain
-    if not (isinstance(problem.regularizer, Quadratic) and isinstance(domain, BandSet)):
+    if not (problem.regularizer.quadratic and domain.banded):
         return False
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, LowRank)
@@ -72,8 +70,6 @@ def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t
     from solvers.kernels.low_rank_loops import newton  # compiled when imported, where numba is there
 
     omega, domain = problem.regularizer, problem.domain
-    assert isinstance(omega, Quadratic)
-    assert isinstance(domain, BandSet)
     k, m = A.shape[-2:]
     batch = np.broadcast_shapes(u.shape[:-1], A.shape[:-2], t.shape[:-1])
     if A.size > k * m:  # an A that the batch shares is not copied for every example

@@ -35,7 +35,7 @@ def scipy_lbfgsb(workload: Named, scale: Scale) -> Build:
     examples = [_example(workload, i) for i in range(workload.batch)]
     bounds = [(0.0, 1.0)] * workload.k
     start = np.full(workload.k, 0.5)
-    negentropy = _shannon if type(workload.problem.regularizer).__name__ == "BinaryShannon" else _gini
+    negentropy = _shannon if workload.problem.regularizer.entropy == "binary" else _gini
 
     def solve(tol: float) -> np.ndarray:
         options = {"maxiter": 10_000, "maxfun": 100_000, "ftol": 0.0, "gtol": tol}
@@ -71,7 +71,7 @@ def cvxpy_osqp(workload: Named, scale: Scale) -> Build:
     k = workload.k
     p = cp.Variable(k)
     u, root = cp.Parameter(k), cp.Parameter(_root(workload, 0).shape)
-    on_simplex = type(workload.problem.domain).__name__ == "Simplex"
+    on_simplex = workload.problem.domain.simplex
     # BinaryGini is <p, p - 1>; Gini on the simplex is half of it.
     gini = (cp.sum_squares(p) - cp.sum(p)) * (0.5 if on_simplex else 1.0)
     limits = [p >= 0, cp.sum(p) == 1] if on_simplex else [p >= 0, p <= 1]
