@@ -23,7 +23,6 @@ from gfy.backend import backend_of, get_backend, tree_map
 from gfy.numerics.arithmetic import clip, dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from gfy.regularizers import Quadratic
 from solvers.loop import run
 
 QUICK = os.environ.get("GFY_QUICK") == "1"
@@ -45,7 +44,7 @@ class TowardsFixedPoint:
         return "TowardsFixedPoint"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        if not isinstance(problem.regularizer, Quadratic):
+        if not problem.regularizer.quadratic or problem.regularizer.zero:
             return f"{problem.regularizer.name} is not quadratic: the best step has no closed form"
         if type(problem.energy) not in (gfy.Pairwise, gfy.LinearQuadratic) or not problem.energy.concave:
             return f"{problem.energy.name} is not a concave quadratic: the best step has no closed form"

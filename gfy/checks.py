@@ -235,7 +235,7 @@ def _finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
     arrays = [leaf for leaf in leaves(v) if is_floating(leaf)]
     # a sum shows any of them, in one pass
-    if math.isfinite(sum(float(leaf.sum()) for leaf in arrays)):
+    if math.isfinite(sum(leaf.sum().item() for leaf in arrays)):
         return
     for field, part in zip(v._fields, v, strict=True):
         for leaf in leaves(part):
