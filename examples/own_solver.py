@@ -46,7 +46,7 @@ class TowardsFixedPoint:
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.regularizer.quadratic or problem.regularizer.zero:
             return f"{problem.regularizer.name} is not quadratic: the best step has no closed form"
-        if type(problem.energy) not in (gfy.Pairwise, gfy.LinearQuadratic) or not problem.energy.concave:
+        if problem.energy.interactions is None or not problem.energy.concave:
             return f"{problem.energy.name} is not a concave quadratic: the best step has no closed form"
         return None
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of, leaves
-from gfy.energies.base import Energy
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.peers.host import shaped, unflat
@@ -49,10 +48,7 @@ def again(
 def _in_numpy(problem: InnerProblem) -> bool:
     """Whether the energy's derivatives need no framework."""
     energy = problem.energy
-    explicit = any(
-        getattr(type(energy), name) is not getattr(Energy, name) for name in ("curvature", "hessian_product")
-    )
-    return energy.array_api and hasattr(energy, "ranks") and explicit
+    return energy.array_api and energy.explicit_hessian and hasattr(energy, "ranks")
 
 
 def _examples(problem: InnerProblem, v: Any, batch: tuple[int, ...], which: np.ndarray) -> Any:

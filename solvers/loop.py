@@ -210,7 +210,7 @@ def solution(
 
 def _feasible(problem: InnerProblem, v: Input, p: Array, gap: Array | None) -> tuple[Array, Array | None]:
     """p, projected where its sum is off by more than rounding, as the multiplier of large scores may leave it."""
-    total = getattr(problem.domain, "total", None)
+    total = problem.domain.total
     if total is None:
         return p, gap
     backend = backend_of(p)

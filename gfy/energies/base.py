@@ -112,9 +112,8 @@ class Energy:
     kinked: bool = False  # in p, by rectifiers that `kinks` describes
     is_network: bool = False  # Phi is minus a network that is convex in p, whose layers `network` gives
     array_api: bool = True  # value and grad_p are written against the array namespace
-    opaque: bool = (
-        False  # Phi is a function of the user's, of which values and first derivatives alone are relied on
-    )
+    explicit_hessian: bool = False  # hessian_product is a formula, which needs no autodiff
+    opaque: bool = False  # a function of the user's: values and first derivatives alone are relied on
 
     @property
     def name(self) -> str:

@@ -28,6 +28,7 @@ class LinearEnergy(Energy):
     Input: ClassVar[Any] = VectorInput
     ranks = {"v": 1}
     linear = True
+    explicit_hessian = True
 
     def value(self, v: Any, p: Array) -> Array:
         return dot(self.scores(v), p)

@@ -81,6 +81,7 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
     in_v = "nonconvex"
     Input = SpenInput
     ranks = {"u": 1, "W1": 2, "b1": 1, "W2": 1, "b2": 0}
+    explicit_hessian = True
 
     def weights(self, v: Any) -> Array:
         """The output weights of the prior network, [..., h]."""

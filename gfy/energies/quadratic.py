@@ -41,6 +41,7 @@ class QuadraticEnergy(Energy):
     """
 
     interactions: str | None = "dense"
+    explicit_hessian = True
 
     def quadratic(self, v: Any) -> QuadraticForm:
         raise NotImplementedError(f"{self.name}.quadratic")

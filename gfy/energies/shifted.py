@@ -42,6 +42,7 @@ class Shifted(Energy):
     in_v = _of_base("in_v")
     smooth_in_v = _of_base("smooth_in_v")
     array_api = _of_base("array_api")
+    explicit_hessian = _of_base("explicit_hessian")
     opaque = _of_base("opaque")
 
     def value(self, v: Any, p: Array) -> Array:
