@@ -106,7 +106,7 @@ class Energy:
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
     interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says
     metric: str | None = (
-        None  # "euclidean", "manhattan" or "other" where Phi = -C(anchor(v), p) for a metric C
+        None  # "euclidean", "manhattan" or "other": Phi is minus that distance to `anchor(v)`
     )
     smooth: bool = True  # in p
     kinked: bool = False  # in p, by rectifiers that `kinks` describes

@@ -26,6 +26,7 @@ class ConvexSet:
     simplex: bool = False  # C = {p >= 0, sum p = 1}
     stochastic: bool = False  # C holds n x n matrices with rows and columns of sum 1: see `matrix` and `flat`
     ball: bool = False  # C = {|p| <= radius}, the Euclidean ball
+    radius: float  # of the ball
     finite: bool = False  # C is the hull of `points` [n, k]
 
     @property
