@@ -105,9 +105,7 @@ class Energy:
     in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
     interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says
-    metric: str | None = (
-        None  # "euclidean", "manhattan" or "other": Phi is minus that distance to `anchor(v)`
-    )
+    metric: str | None = None  # "euclidean", "manhattan" or "other": minus a distance to `anchor(v)`
     smooth: bool = True  # in p
     kinked: bool = False  # in p, by rectifiers that `kinks` describes
     is_network: bool = False  # Phi is minus a network that is convex in p, whose layers `network` gives
