@@ -7,7 +7,7 @@ here: every face of a small box is tried, and derivatives are central difference
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,12 +178,23 @@ def test_in_jax_staged_and_mapped(solver: Any, interactions: str) -> None:
         np.testing.assert_allclose(p, brute(v), atol=1e-6)
 
 
-@pytest.mark.parametrize("interactions", OURS)
-@pytest.mark.parametrize(
-    "mode", [gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=400)], ids=lambda m: m.name
-)
+def modes() -> Iterator[Any]:
+    """Every framework, mode and structure; in JAX two of them quickly, since each is compiled."""
+    for backend, interactions in itertools.product(("torch", "jax"), OURS):
+        for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled(steps=150)):
+            quick = backend == "torch" or (mode.name, interactions) in (
+                ("envelope", "dense"),
+                ("implicit", "low rank"),
+            )
+            marks = [] if quick else [pytest.mark.slow]
+            name = f"{backend}-{mode.name}-{interactions}"
+            yield pytest.param(backend, mode, interactions, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("backend", "mode", "interactions"), modes())
 def test_gradient_modes(backend: str, mode: Any, interactions: str) -> None:
     """The loss's gradient in every leaf of its Input, against central differences of the brute-force maximum."""
+    pytest.importorskip(backend)
     v, y = inputs(np.random.default_rng(5)), np.array([[1.0, 0, 0, 1], [0, 1.0, 0, 0], [1.0, 1, 0, 0]])
 
     def loss(v: RepulsionInput) -> float:
@@ -193,13 +204,13 @@ def test_gradient_modes(backend: str, mode: Any, interactions: str) -> None:
     ours = gfy.FenchelYoungLoss(problem(interactions), solver=solver, gradient=mode)
     library = get_backend(backend)
     there = library.asarray(y, dtype="float64")
-    value, grad = library.value_and_grad(lambda v: ours(v, there).sum())(place(v, backend))
+    value, grad = library.jit(library.value_and_grad(lambda v: ours(v, there).sum()))(place(v, backend))
     assert abs(float(value) - loss(v)) <= 1e-9
     for found, wanted in zip(grad, differences(loss, v), strict=True):
         np.testing.assert_allclose(library.to_numpy(found), wanted, atol=2e-7)
 
 
-@pytest.mark.parametrize("interactions", OURS)
+@pytest.mark.parametrize("interactions", ["dense", pytest.param("low rank", marks=pytest.mark.slow)])
 def test_derivatives_of_the_maximiser(backend: str, interactions: str) -> None:
     v = inputs(np.random.default_rng(6))
     weight = np.random.default_rng(7).normal(size=(BATCH, K))
@@ -209,7 +220,7 @@ def test_derivatives_of_the_maximiser(backend: str, interactions: str) -> None:
     def looked_at(v: Any) -> Any:
         return (scale * gfy.argmax(problem(interactions), v, gradient=gfy.Implicit())).sum()
 
-    _, grad = library.value_and_grad(looked_at)(place(v, backend))
+    _, grad = library.jit(library.value_and_grad(looked_at))(place(v, backend))
     wanted = differences(lambda v: float((weight * brute(v)).sum()), v)
     for found, known in zip(grad, wanted, strict=True):
         np.testing.assert_allclose(library.to_numpy(found), known, atol=2e-7)

@@ -1,0 +1,89 @@
+"""How many modules of `bench` one cell of `gfy compare` passes through, from the plan to the stored row."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.measure.group import measure_group
+from bench.plan.matrix import plan
+from bench.plan.suite import from_dict
+from bench.run import worker
+from bench.run.executor import Local
+from bench.store import Store, environment
+
+MOST = 14
+
+
+class Collected(worker.Channel):
+    """A channel without a process at its other end: the rows of a group are kept here."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def hand(self, cell: str | None) -> None:
+        pass
+
+    def row(self, cell: str, columns: dict[str, Any]) -> None:
+        self.rows[cell] = columns
+
+    def say(self, text: str) -> None:
+        pass
+
+    def stopped(self) -> bool:
+        return False
+
+    def limit_memory(self, allowed: int | None) -> None:
+        pass
+
+
+def passed(work: Any) -> set[str]:
+    """The modules of `bench` whose functions run while work() does; what runs when they are imported is not counted."""
+    found: set[str] = set()
+
+    def look(frame: Any, event: str, arg: Any) -> None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if (
+            event == "call"
+            and name.startswith("bench.")
+            and frame.f_code.co_name not in ("<module>", "<lambda>")
+        ):
+            found.add(name)
+
+    work()  # everything is imported and remembered now, as it is for all cells but the first
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.slow
+def test_one_cell_passes_few_modules(tmp_path: Path) -> None:
+    """What measures it in the worker, and what hands its row to the store in the process that waits for it."""
+    pytest.importorskip("torch")
+    asked = from_dict(
+        {
+            "solvers": ["DualNewton"], "gradients": ["implicit"], "backends": ["torch"], "tolerances": [1e-9],
+            "repeat": 3, "timeout": 60.0, "budget": 0.1, "problems": [{"family": "pairwise-gini", "k": 4, "batch": 2}],
+        }
+    )  # fmt: skip
+    (group,) = plan(asked).groups
+    channel = Collected()
+    inside = passed(lambda: measure_group(group, channel))
+    (columns,) = channel.rows.values()
+    assert columns["status"] == "ok"
+
+    numbers = iter(range(9))
+
+    def outside() -> None:
+        with Store(tmp_path / f"{next(numbers)}.sqlite") as store:
+            Local(store, facts)([group], 0)
+
+    facts = environment.row_facts()
+    modules = inside | passed(outside)
+    assert len(modules) <= MOST, f"{len(modules)} modules: {', '.join(sorted(modules))}"
