@@ -165,7 +165,7 @@ def test_no_solver_tells_it_from_ours(interactions: str, domain: Any) -> None:
     [
         (solvers.ActiveSet(), "dense"),
         (solvers.DualNewton(), "low rank"),
-        (solvers.CoordinateAscent(), "dense"),
+        pytest.param(solvers.CoordinateAscent(), "dense", marks=pytest.mark.slow),
     ],
     ids=lambda x: getattr(x, "name", x),
 )
