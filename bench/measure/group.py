@@ -88,7 +88,7 @@ class Preparation:
             solutions = result if self._bench.sequence else [result]
             claims = mode.name != "unrolled"
             columns = certificate_columns(self._bench, solutions, tol, self._dtype, claims) | peak
-            if self._settings.break_even and self._bench.backend.name == "jax":
+            if self._settings.break_even and self._bench.backend.staged:
                 columns["eager_s"] = staged.eager_seconds(tol)
             self._forwards[key] = Forward(program, solutions, columns)
         return self._forwards[key]

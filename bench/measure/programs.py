@@ -120,7 +120,7 @@ class Staged:
         self.fixed_tol: float | None = None
         self.dynamic = False
         self._eager: float | None = None
-        if bench.backend.name != "jax":
+        if not bench.backend.staged:
             self._run = function
             return
         args = (bench.inputs[0], bench.targets, bench.start, tol)
@@ -169,7 +169,7 @@ class Staged:
 
 
 def _stop(bench: Bench, tol: Any, max_steps: int) -> gfy.Stop:
-    return (TracedStop if bench.backend.name == "jax" else gfy.Stop)(tol, max_steps)
+    return (TracedStop if bench.backend.staged else gfy.Stop)(tol, max_steps)
 
 
 def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
