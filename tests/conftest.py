@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,21 @@ def absent(device: str) -> str | None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave most cases of a test marked `thin` to the slow session, and put all arrays where `--device` says."""
+    kept: set[str] = set()
+    for item in items:
+        thin = item.get_closest_marker("thin")
+        name = item.nodeid.partition("[")[0]
+        if thin is None or zlib.crc32(item.nodeid.encode()) % thin.args[0] == 0 or name not in kept:
+            kept.add(name)
+        else:
+            item.add_marker(pytest.mark.slow)
+    _use_device(config, items)
+
+
+def _use_device(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`--device` holds for all arrays, also for those a test makes itself: it becomes the frameworks' default."""
     device = str(config.getoption("--device"))
     if device == "cpu":

@@ -134,6 +134,7 @@ def differences(fn: Callable[[RepulsionInput], float], v: RepulsionInput, step: 
     return RepulsionInput(*(leaf(field) for field in v._fields))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("solver", "interactions"), serving())
 def test_every_solver_of_quadratics_serves_it(solver: Any, interactions: str) -> None:
     """Served where the energy of ours with that structure is, and solved; torch, as most of them compile in JAX."""

@@ -229,6 +229,7 @@ def _tried(name: str, best: np.ndarray | None, rng: np.random.Generator) -> list
     return [np.asarray(x) for x in points]
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("energy", ["linear", "low rank", "dense", "network"])
 @pytest.mark.parametrize(("name", "regularizer"), PAIRS)
 def test_the_gap_is_at_least_the_suboptimality(name: str, regularizer: str, energy: str) -> None:
@@ -254,6 +255,7 @@ def test_the_gap_is_at_least_the_suboptimality(name: str, regularizer: str, ener
             assert np.isfinite(found.gap[0]) or name == "reals"
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "regularizer"), [p for p in PAIRS if p[0] != "reals"])
 def test_the_gap_is_small_at_the_regularizers_own_answer(name: str, regularizer: str) -> None:
     """The other side of a bound: a good solution gets a gap of rounding size, not of 1e-8."""
@@ -286,6 +288,7 @@ def test_gaps_far_below_the_rounding_of_the_values_are_seen() -> None:
     assert 0.99 * true <= gap <= 100 * true
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("regularizer", ["squared norm", "gini", "shannon", "tsallis 1.5", "tsallis 3"])
 @pytest.mark.parametrize("gamma", [1e-6, 1e-3])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
@@ -328,6 +331,7 @@ EXACT: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("energy", ["low rank", "dense"])
 def test_the_distance_is_at_least_the_distance(name: str, energy: str) -> None:

@@ -92,6 +92,7 @@ TREES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("tree", TREES)
 def test_trees_of_any_kind_and_their_gradients(tree: str, backend: str, asarray: Make, tonumpy: Make) -> None:
     make, fn = TREES[tree]
@@ -106,6 +107,7 @@ def test_trees_of_any_kind_and_their_gradients(tree: str, backend: str, asarray:
         assert np.abs(tonumpy(mine) - other).max() < 1e-7
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("linear_solve", ["auto", "dense", "cg", "gmres", "neumann"])
 def test_implicit_gradients_of_a_function_by_every_linear_solve(
     linear_solve: str, backend: str, asarray: Make, tonumpy: Make

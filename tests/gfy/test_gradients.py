@@ -71,6 +71,7 @@ def test_implicit_matches_central_differences_for_every_leaf(
     assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[3], PROBLEMS[4], PROBLEMS[7]], ids=lambda c: c[0])
 @pytest.mark.parametrize("method", ["dense", "cg", "gmres", "neumann"])
 def test_linear_solves_agree(

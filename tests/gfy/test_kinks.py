@@ -103,6 +103,7 @@ def make(backend: str) -> Make:
     return lambda x: get_backend(backend).asarray(np.array(x), dtype="float64")
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("kind", "omega", "domain", "backend"), cases())
 def test_gradients_of_the_conjugate_agree_with_central_differences(
     kind: str, omega: Any, domain: Any, backend: str, make: Make
@@ -201,6 +202,7 @@ def test_second_derivatives_of_the_loss_with_implicit_gradients() -> None:
 CERTIFIED = [*PAIRS, (gfy.SquaredNorm(0.4), gfy.Ball(1.0)), (gfy.Shannon(0.3), gfy.Simplex())]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("omega", "domain"), CERTIFIED, ids=lambda x: x.name)
 @pytest.mark.parametrize("kind", ["spen", "icnn"])
 def test_certificates_bound_any_point_and_vanish_at_the_solution(kind: str, omega: Any, domain: Any) -> None:

@@ -37,6 +37,7 @@ def test_argmax_is_feasible_optimal_and_attains_the_conjugate(
     check()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("regularizer", "domain"), PAIRS, ids=pair_id)
 def test_backends_agree_with_numpy(
     regularizer: gfy.Regularizer,
@@ -57,6 +58,7 @@ def test_backends_agree_with_numpy(
     )
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("regularizer", "domain"), PAIRS, ids=pair_id)
 def test_conjugate_gradient_is_the_argmax_and_jacobian_product_its_derivative(
     regularizer: gfy.Regularizer,
@@ -142,6 +144,7 @@ def test_boundary_is_exact(
         assert (slope[0, [0, 2, 3]] == -math.inf).all()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("regularizer", "domain"),

@@ -61,6 +61,7 @@ def pairs() -> list[tuple[str, str]]:
     return [(solver, name) for solver in OURS for name in few.get(solver, problems.NAMES)]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("solver", "name"), pairs())
 def test_torch_certified(solver: str, name: str, rng: np.random.Generator) -> None:
     pytest.importorskip("torch")
@@ -71,6 +72,7 @@ def test_torch_certified(solver: str, name: str, rng: np.random.Generator) -> No
 
 
 # JAX compiles for every problem: each solver where it matters most
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("solver", "name"),
     [
@@ -94,6 +96,7 @@ def test_jax_certified(solver: str, name: str, rng: np.random.Generator) -> None
     check(solver, problem, v, "jax", jit=True)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("solver", ["DualNewton", "CoordinateAscent", "ProjectedNewton", "ProjectedGradient"])
 def test_small_dimensions(solver: str, k: int, rng: np.random.Generator) -> None:

@@ -153,6 +153,7 @@ def cells() -> list[Any]:
     return found
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("family", "solver", "mode"), cells())
 @pytest.mark.usefixtures("named_host_calls")
 def test_lowers_for_cuda(family: str, solver: str, mode: str) -> None:

@@ -92,6 +92,7 @@ def walk(solver: Any, seeds: range, dtype: str) -> None:
     assert served, "choose other seeds"
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_converged_is_certified(name: str, dtype: str) -> None:

@@ -56,6 +56,7 @@ def through(centre: np.ndarray, kind: str) -> Any:
     return v._replace(u=u, b1=-v.W1 @ centre) if kind == "spen" else v._replace(u=u, b0=-v.W0 @ centre)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("omega", "domain"), PAIRS, ids=lambda x: x.name)
 @pytest.mark.parametrize("kind", list(ENERGIES))
 def test_the_maximum_is_that_of_cvxpy(kind: str, omega: Any, domain: Any) -> None:
@@ -109,6 +110,7 @@ def test_jax_finds_the_same_and_the_same_alone_as_in_a_batch(kind: str, name: st
             )
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("gamma", [1e-6, 1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("kind", list(ENERGIES))
 def test_any_strength_of_the_regularizer(kind: str, gamma: float) -> None:

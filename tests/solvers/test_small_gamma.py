@@ -46,6 +46,7 @@ def maximum(u: np.ndarray, U: np.ndarray, gamma: float, total: float | None) -> 
     return value
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("gamma", [0.1, 1e-3, 1e-6])
 @pytest.mark.parametrize("domain", [BOX, SIMPLEX, CAPPED], ids=lambda d: d.name)
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ def test_the_maximum_is_found(solver: Any, domain: Any, gamma: float) -> None:
         assert abs(values[n] - maximum(u[n], U[n], gamma, domain.total)) <= 1e-6 * max(1.0, abs(values[n]))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("low", [False, True], ids=["dense", "low-rank"])
 @pytest.mark.parametrize("domain", [BOX, SIMPLEX, CAPPED], ids=lambda d: d.name)
 @pytest.mark.parametrize("name", OMEGAS)

@@ -86,6 +86,7 @@ def served() -> list[Any]:
     return found
 
 
+@pytest.mark.thin(4)
 @pytest.mark.filterwarnings("ignore")  # twenty steps leave some problems unsolved, which is told
 @pytest.mark.parametrize(("name", "solver"), served())
 def test_nothing_reads_or_mixes_across_devices(name: str, solver: str, rng: np.random.Generator) -> None:
