@@ -89,7 +89,10 @@ class MirrorAscent:
         else:
             good = problem.value(v, p) >= problem.value(v, state.p) - blur - 1e-15
         measured = slope / xp.where(moved > 0, moved, xp.ones_like(moved))
-        L = xp.where(good, xp.maximum(0.7 * state.L, 0.7 * measured), xp.maximum(2 * state.L, measured))
+        # a step that is rounding measures nothing: shorter and shorter L would tear the derivatives of the steps apart
+        seen = blur < 0.1 * xp.abs(slope)
+        shrunk = xp.where(seen, xp.maximum(0.7 * state.L, 0.7 * measured), state.L)
+        L = xp.where(good, shrunk, xp.maximum(2 * state.L, measured))
         keep = good[..., None]
         p, z, g = xp.where(keep, p, state.p), xp.where(keep, z, state.z), xp.where(keep, g, state.g)
         return State(p, z, g, backend.stop_gradient(xp.maximum(L, 1e-8 + 0 * L)), *_gap(problem, p, g))

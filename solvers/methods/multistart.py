@@ -52,7 +52,7 @@ class MultiStart:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         xp = backend.xp
         v = backend.stop_gradient(v)

@@ -145,7 +145,7 @@ class ProjectedGradient:
             return xp.where(seen, kept, L)
         if rule == "accelerated":
             return L
-        return xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12))
+        return xp.where(seen, xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12)), L)
 
 
 def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:
