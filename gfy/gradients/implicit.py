@@ -81,7 +81,9 @@ class Implicit(Mode):
         if cusp is None:
             return self._attach(problem, v, p, stop)
         where = backend_of(v).xp.where
-        held, moved = cusp  # the system has no curvature there: it is asked about another point, and not listened to
+        held, moved = (
+            cusp  # the system has no curvature there: it is asked about another point, and not listened to
+        )
         return where(held, moved, self._attach(problem, v, where(held, p + 1, p), stop))
 
     def _attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop) -> Array:
