@@ -1,9 +1,9 @@
 """Derivatives at a cusp: an energy <slope, p> - |p - point| + constant, of which a Euclidean metric is one.
 
 Every w with |w| <= 1 bounds -|p - point| from above by <w, p - point>, and where p* = point the least of these bounds
-is the one whose w cancels the gradient of Omega: w = grad Omega(point) - slope. The derivative of the maximum takes this
-w in the place of a slope of |p - point|, which has none there; p* moves with the point. A point inside C is p* exactly
-where |w| <= 1. A p* = point on the boundary of C, or on a flat set, is one where the maximum has no derivative.
+is the one whose w cancels the gradient of Omega: w = grad Omega(point) - slope. The derivative of the maximum takes
+this w in the place of a slope of |p - point|, which has none there; p* moves with the point. A point inside C is p*
+exactly where |w| <= 1. Where p* = point lies on the boundary of C, or on a flat set, the maximum has no derivative.
 """
 
 from __future__ import annotations

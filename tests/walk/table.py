@@ -32,8 +32,8 @@ and says so (`converged` is false, and `result` is the reason) counts as **told*
 another), {solvers} solvers, {modes} gradient modes, 2 frameworks, 4 dtypes and 6 layouts of batch axes and shared
 leaves. Every combination of energy, set, regularizer, solver and mode is asked whether it is **refused**, and for each
 one that is accepted a framework, a dtype and a layout are drawn (seed {seed}). A computed cell costs a second in torch
-and ten in JAX, which compiles it; so each energy is computed with every value of every other factor, and with one in {share} of the cells that together
-hold every pair of values. `nox -s walk -- --whole` computes all of these.
+and ten in JAX, which compiles it; so each energy is computed with every value of every other factor, and with one in
+{share} of the cells that together hold every pair of values. `nox -s walk -- --whole` computes all of these.
 
 Entries are *right / refused*, with the number of cells that are told or wrong where there are any.
 """
@@ -74,7 +74,8 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
     )  # fmt: skip
     parts = [
         head,
-        f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told and {total[3]:,} are wrong.\n",
+        f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told and {total[3]:,} are "
+        "wrong.\n",
     ]
     names = [domain.name for domain in catalogue.SETS]
     for mode in catalogue.MAIN_MODES:
