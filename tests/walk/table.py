@@ -75,7 +75,7 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
     parts = [
         head,
         f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told and {total[3]:,} are "
-        "wrong.\n",
+        f"wrong. Computed were {listed('framework', rows)}; {listed('dtype', rows)}.\n",
     ]
     names = [domain.name for domain in catalogue.SETS]
     for mode in catalogue.MAIN_MODES:
@@ -89,6 +89,12 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
             lines.append(f"| {energy} | " + " | ".join(text(counts[mode, name]) for name in names) + " |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def listed(factor: str, energies: Iterable[str]) -> str:
+    """How many of the computed cells have each value of a factor, in words."""
+    counts = Counter(getattr(cell, factor) for energy in energies for cell in cells.shown(energy))
+    return ", ".join(f"{count:,} in {value}" for value, count in counts.most_common())
 
 
 def text(entry: Entry) -> str:
@@ -129,13 +135,15 @@ def main(words: list[str]) -> None:
     for energy in order:
         if names and energy not in names:
             continue
-        found = [(cell, judge(cell)) for cell in (cells.whole if whole else cells.shown)(energy)]
+        found = []
+        for cell in (cells.whole if whole else cells.shown)(energy):
+            outcome = judge(cell)
+            found.append((cell, outcome))
+            if outcome.kind not in (RIGHT, REFUSED):
+                print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
         rows[energy] = row(energy, found)
         kinds = Counter(outcome.kind for _, outcome in found)
         print(energy, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
-        for cell, outcome in found:
-            if outcome.kind not in (RIGHT, REFUSED):
-                print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
         if not whole:
             PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
 
