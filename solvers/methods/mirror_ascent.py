@@ -12,6 +12,7 @@ from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Shannon
 from solvers.loop import run
 from solvers.methods import relative
+from solvers.methods.projected_gradient import moves
 
 
 class State(NamedTuple):
@@ -89,9 +90,8 @@ class MirrorAscent:
         else:
             good = problem.value(v, p) >= problem.value(v, state.p) - blur - 1e-15
         measured = slope / xp.where(moved > 0, moved, xp.ones_like(moved))
-        # a step that is rounding measures nothing: shorter and shorter L would tear the derivatives of the steps apart
-        seen = blur < 0.1 * xp.abs(slope)
-        shrunk = xp.where(seen, xp.maximum(0.7 * state.L, 0.7 * measured), state.L)
+        # a step that is rounding measures nothing: with a smaller and smaller L its derivative would grow without bound
+        shrunk = xp.where(moves(d, p), xp.maximum(0.7 * state.L, 0.7 * measured), state.L)
         L = xp.where(good, shrunk, xp.maximum(2 * state.L, measured))
         keep = good[..., None]
         p, z, g = xp.where(keep, p, state.p), xp.where(keep, z, state.z), xp.where(keep, g, state.g)
