@@ -35,7 +35,7 @@ ITERATED = (
     "OracleHull",
 )  # sets whose argmax maps are loops, long ones to differentiate
 SEED = 20220519
-SHARE = 40  # one in so many cells of `whole` is computed for the page
+SHARE = 200  # one in so many cells of `whole` is computed for the page
 
 
 @cache
