@@ -51,7 +51,7 @@ class Implicit(Mode):
 
     def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
         reason = problem.regularizer.no_argmax(problem.domain)
-        if reason is None and problem.strong_concavity == 0 and problem.energy.concave:
+        if reason is None and problem.regularizer.strong_convexity(problem.domain) == 0:
             reason = (
                 f"{problem.regularizer.name} is not strongly convex on {problem.domain.name}: p*(v) is not "
                 "differentiable everywhere, and its derivative is zero or undefined; use Envelope for the value"
