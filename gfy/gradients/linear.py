@@ -200,6 +200,8 @@ class _Krylov(NamedTuple):
     d: Array  # the direction
     jd: Array  # J d
     rho: Array  # <r, J r>
+    best: Array  # z where rho was least
+    least: Array
     count: Array
 
 
@@ -209,7 +211,8 @@ def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> Sy
     x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.
     J is singular (it ignores bounds that are active, and the mean where sum p is fixed), and the part of r that it
     ignores stays as large as b. J r is therefore updated, J M d = J d - J H (J d), and never computed from r, whose
-    ignored part would leave rounding of its own size.
+    ignored part would leave rounding of its own size. Where J ignores all of b but rounding, the steps are rounding too
+    and may grow: the answer is taken where <r, J r> was least.
     """
 
     def adjoint(b: Array) -> Array:
@@ -228,16 +231,18 @@ def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> Sy
             z, r, jr = s.z + alpha * s.jd, s.r - alpha * move, s.jr - alpha * jmove
             rho = xp.where(alpha[..., 0] > 0, dot(r, jr), xp.zeros_like(s.rho))
             beta = ratio(rho, s.rho, rho > limit)
-            return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, s.count + 1)
+            better = rho < s.least
+            best, least = xp.where(better[..., None], z, s.best), xp.where(better, rho, s.least)
+            return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, best, least, s.count + 1)
 
         jb = jacobian(b)
         rho = dot(b, jb)
         limit = tol * tol * rho
-        start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * rho.sum())
+        start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * b, rho, 0 * rho.sum())
         final = backend.while_loop(
             lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start
         )
-        return b + hessian(final.z)  # y = b + H J y
+        return b + hessian(final.best)  # y = b + H J y
 
     def forward(b: Array) -> Array:
         return b + jacobian(adjoint(hessian(b)))

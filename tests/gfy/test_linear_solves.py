@@ -83,3 +83,19 @@ def test_a_part_that_the_jacobian_ignores_leaves_no_noise_behind(asarray: Make, 
     backend = gfy.backend_of(v)
     found = backend.vjp(loss, v)[1](asarray(np.ones(())))[0].u
     np.testing.assert_allclose(backend.to_numpy(found), weights @ inner, atol=1e-8)
+
+
+def test_what_the_set_ignores_leaves_nothing_in_single_precision() -> None:
+    """<3, p> is constant on the simplex: its derivative is zero, and its cotangent is rounding to conjugate gradients."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(400, 5, 5))
+    v = [
+        torch.tensor(x, dtype=torch.float32)
+        for x in (rng.normal(size=(400, 5)), -8 * root @ np.swapaxes(root, 1, 2))
+    ]
+    u = v[0].requires_grad_()
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(0.2), gfy.Simplex())
+    p = gfy.argmax(problem, gfy.LinearQuadratic.Input(u, v[1]), "InteriorPoint", gfy.Implicit("cg"))
+    (slope,) = torch.autograd.grad((3 * p).sum(), u)
+    assert float(slope.abs().max()) <= 1e-3
