@@ -86,7 +86,7 @@ def test_a_part_that_the_jacobian_ignores_leaves_no_noise_behind(asarray: Make, 
 
 
 def test_what_the_set_ignores_leaves_nothing_in_single_precision() -> None:
-    """<3, p> is constant on the simplex: its derivative is zero, and its cotangent is rounding to conjugate gradients."""
+    """<3, p> is constant on the simplex: its derivative is zero, and conjugate gradients see nothing but rounding."""
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(3)
     root = rng.normal(size=(400, 5, 5))
