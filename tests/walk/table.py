@@ -77,6 +77,11 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
         f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told and {total[3]:,} are "
         f"wrong. Computed were {listed('framework', rows)}; {listed('dtype', rows)}.\n",
     ]
+    left = [entry.name for entry in catalogue.ENERGIES if entry.name not in rows]
+    if left:
+        parts.append(
+            f"These energies have not been walked on this code and are not counted: {', '.join(left)}.\n"
+        )
     names = [domain.name for domain in catalogue.SETS]
     for mode in catalogue.MAIN_MODES:
         lines = [
