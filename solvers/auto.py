@@ -71,7 +71,7 @@ class Auto:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         solver = self.choose(problem, v).solver
         following = self.next(problem, v, solver)
         if following is None:

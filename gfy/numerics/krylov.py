@@ -2,7 +2,8 @@
 
 I - H J is self-adjoint and positive in the inner product of J. J is singular (it ignores bounds that are active, and
 the mean where sum p is fixed), and the part of r that it ignores stays as large as b. J r is therefore updated,
-J M d = J d - J H (J d), and never computed from r, whose ignored part would leave rounding of its own size.
+J M d = J d - J H (J d), and never computed from r, whose ignored part would leave rounding of its own size. Where J
+ignores all of b but rounding, the steps are rounding too and may grow: the answer is taken where <r, J r> was least.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class _Krylov(NamedTuple):
     d: Array  # the direction
     jd: Array  # J d
     rho: Array  # <r, J r>
+    best: Array  # z where rho was least
+    least: Array
     count: Array
 
 
@@ -44,15 +47,17 @@ def adjoint_solve(jacobian: Operator, hessian: Operator, b: Array, limit: Operat
         move, jmove = s.d - bent, s.jd - jacobian(bent)
         length = dot(s.jd, move)
         # an example that is done, or whose direction is rounding, stays where it is
-        alpha = clip(ratio(s.rho, length, (s.rho > least) & (length > 0)), 0.0, 1.0)  # I - H J is at least I
+        alpha = clip(ratio(s.rho, length, (s.rho > goal) & (length > 0)), 0.0, 1.0)  # I - H J is at least I
         z, r, jr = s.z + alpha * s.jd, s.r - alpha * move, s.jr - alpha * jmove
         rho = xp.where(alpha[..., 0] > 0, dot(r, jr), xp.zeros_like(s.rho))
-        beta = ratio(rho, s.rho, rho > least)
-        return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, s.count + 1)
+        beta = ratio(rho, s.rho, rho > goal)
+        better = rho < s.least
+        best, least = xp.where(better[..., None], z, s.best), xp.where(better, rho, s.least)
+        return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, best, least, s.count + 1)
 
     jb = jacobian(b)
     rho = dot(b, jb)
-    least = limit(rho)
-    start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * rho.sum())
-    final = backend.while_loop(lambda s: xp.any(s.rho > least) & (s.count < most), body, start)
-    return b + hessian(final.z)  # y = b + H J y, which fills in the part that J does not see
+    goal = limit(rho)
+    start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * b, rho, 0 * rho.sum())
+    final = backend.while_loop(lambda s: xp.any(s.rho > goal) & (s.count < most), body, start)
+    return b + hessian(final.best)  # y = b + H J y, which fills in the part that J does not see

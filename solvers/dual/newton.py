@@ -58,7 +58,7 @@ class DualNewton:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         if _kinked(problem):
             return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
         curvature = problem.energy.curvature(v)

@@ -16,6 +16,7 @@ from solvers.methods.project import project
 
 STEPS = ("accelerated", "spectral", "backtracking")
 _KINK = 1e12
+_STILL = 64  # units in the last place of p: a shorter step is rounding
 
 
 class State(NamedTuple):
@@ -116,7 +117,8 @@ class ProjectedGradient:
             length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length
         )
         grown = xp.maximum(1.5 * state.L, 1.1 * measured)
-        L = xp.where(good, self._next(xp, rule, state.L, measured, mu, blur < 0.1 * xp.abs(slope)), grown)
+        seen = blur < 0.1 * xp.abs(slope) if rule == "spectral" else moves(d, p)
+        L = xp.where(good, self._next(xp, rule, state.L, measured, mu, seen), grown)
         L = backend.stop_gradient(L)
         move, bend = p - state.p, g - state.g
         restart = (dot(d, move) < 0) | ~good
@@ -145,7 +147,14 @@ class ProjectedGradient:
             return xp.where(seen, kept, L)
         if rule == "accelerated":
             return L
-        return xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12))
+        return xp.where(seen, xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12)), L)
+
+
+def moves(d: Array, p: Array) -> Array:
+    """Whether a step d [..., k] to p is more than the rounding of p, [...] bool."""
+    backend = backend_of(p)
+    xp = backend.xp
+    return xp.max(xp.abs(d), axis=-1) > _STILL * backend.eps(p) * xp.max(xp.abs(p), axis=-1)
 
 
 def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:

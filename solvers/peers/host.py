@@ -21,7 +21,7 @@ def on_host(
     solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, prepare: Callable[[Any], One]
 ) -> Solution:
     """The solution of every example by a loop on the host, inside either framework (jitted or not)."""
-    check(solver, problem)
+    check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)  # also what an example that fails is answered with
