@@ -11,16 +11,17 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.again import again
 from solvers.dual.newton import DualNewton
+from solvers.kernels import call
 from solvers.loop import check
 from solvers.methods import relative
 from solvers.methods.closed_form import ClosedForm
+from solvers.methods.free_set import ActiveSet
 from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
-_TRIES = (
-    300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
-)
+# steps that converge linearly: with an entropy that has not brought them there, the next is asked
+_TRIES = 300
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -52,9 +53,8 @@ class Auto:
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
-        if (
-            energy.kinked and problem.concave
-        ):  # gradient steps stall at kinks: the dual solves it or nothing does
+        if energy.kinked and problem.concave:
+            # gradient steps stall at kinks: the dual solves it or nothing does
             return Choice(
                 dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier"
             )
@@ -62,6 +62,12 @@ class Auto:
             rank = None if v is None else _rank(problem, v)
             if rank is None or rank <= _MOST_RANK:
                 return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
+        if v is not None and ActiveSet().unsupported(problem) is None and call.serves(problem, v):
+            return Choice(
+                ActiveSet(),
+                f"a quadratic energy with k = {energy.dim(v)} on the processor: compiled Newton steps on the free "
+                "coordinates, one example at a time",
+            )
         if not problem.concave:
             return Choice(
                 ProjectedGradient(), "the energy is not concave: projected gradients reach a stationary point"
