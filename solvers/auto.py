@@ -13,7 +13,7 @@ from solvers.again import again
 from solvers.dual.newton import DualNewton
 from solvers.kernels import call
 from solvers.loop import check
-from solvers.methods import relative
+from solvers.methods import relative, steady
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.free_set import ActiveSet
 from solvers.methods.interior_point import InteriorPoint
@@ -72,7 +72,13 @@ class Auto:
             return Choice(
                 ProjectedGradient(), "the energy is not concave: projected gradients reach a stationary point"
             )
-        return Choice(ProjectedGradient(), "a smooth concave energy on a set with a projection")
+        if not energy.linear and steady.unsupported(problem) is None:
+            return Choice(
+                ProjectedGradient("steady"),
+                "a smooth concave energy, a quadratic regularizer and a bounded set: accelerated steps of one "
+                "gradient each",
+            )
+        return Choice(ProjectedGradient(), "a concave energy on a set with a projection")
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
