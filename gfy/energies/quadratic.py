@@ -80,6 +80,10 @@ class LinearQuadratic(QuadraticEnergy):
     def quadratic(self, v: Any) -> QuadraticForm:
         return QuadraticForm(v.u, Dense(v.U))
 
+    def difference(self, v: Any, p: Array, q: Array, slope: Array | None = None) -> Array:
+        fused = backend_of(v).fused("dense_difference", v.u, v.U, p, q)
+        return super().difference(v, p, q, slope) if fused is None else fused(v.u, v.U, p, q, slope)
+
     def shapes(self, k: int) -> dict[str, tuple[int, ...]]:
         return {"u": (k,), "U": (k, k)}
 

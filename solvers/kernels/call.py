@@ -117,8 +117,10 @@ def _dtype(x: Array) -> str:
 
 
 def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, int]:
-    """The same problem with an energy of this library, its linear term [..., k], its matrix U or A, and the rank of A (0
-    for U)."""
+    """The same problem with an energy of this library, its linear term [..., k], its matrix U or A, and the rank of A.
+
+    The rank is 0 for U.
+    """
     form = problem.energy.quadratic(v)
     assert form is not None
     thin = isinstance(form.curvature, LowRank)

@@ -15,7 +15,6 @@ from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
-from gfy.regularizers import Quadratic
 from solvers.methods.project import project
 
 BLOCK = 8  # steps between two looks
@@ -36,7 +35,7 @@ class State(NamedTuple):
 def unsupported(problem: InnerProblem) -> str | None:
     """Why these steps do not serve a problem, in a sentence; None where they do."""
     energy = problem.energy
-    if not (energy.concave and energy.smooth and isinstance(problem.regularizer, Quadratic)):
+    if not (energy.concave and energy.smooth and problem.regularizer.quadratic):
         return 'the step rule "steady" needs a concave, smooth energy and a quadratic regularizer'
     if not problem.domain.compact or problem.strong_concavity <= 0:
         return (

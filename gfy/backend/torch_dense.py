@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from gfy.energies.eager_pairwise import served as served
 from gfy.protocols import Array
 
 
