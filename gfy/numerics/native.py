@@ -24,9 +24,7 @@ def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
     import numba  # takes half a second: modules of compiled loops are imported where they are first used
 
-    # nobody calls it from Python, so that the two functions by which Python could are not compiled
-    apart = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM, **apart)(loop)
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM)(loop)
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:

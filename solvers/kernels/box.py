@@ -14,7 +14,7 @@ import numpy as np
 from gfy.numerics.native import piece
 from solvers.kernels import factor
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
-from solvers.kernels.vectors import add_multiple, address, apart, unsound
+from solvers.kernels.vectors import add_multiple, address, unsound
 
 _SWEEPS = 4  # at most, before the first Newton step
 _HALVINGS = 30
@@ -93,7 +93,6 @@ def free_coordinates(low, high, p, g, which):
 @piece
 def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
     """p and g after a Newton step on the coordinates which[:n]; returns whether the step was taken whole."""
-    apart()
     k = p.shape[0]
     rows = _gather(U, -1.0, which, n, T)
     for a in range(n):
@@ -131,7 +130,6 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
 @piece
 def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh, scale):
     """Solve for p, which holds the start; g takes the gradient. Returns the error, the steps and why it ended."""
-    apart()
     k = p.shape[0]
     gradient(b, U, c, p, g)
     error = residual(c, low, high, p, g) + unsound(address(U), k * k)

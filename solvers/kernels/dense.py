@@ -15,7 +15,7 @@ from gfy.numerics.native import piece
 from solvers.kernels import factor
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
 from solvers.kernels.respond import QUADRATIC, respond
-from solvers.kernels.vectors import add_multiple, address, apart, unsound
+from solvers.kernels.vectors import add_multiple, address, unsound
 
 _EPS, _SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
 _NEAR = 1e-4  # a step on the right face of a quadratic is exact, so any small number would do
@@ -36,7 +36,7 @@ def add_product(U, x, out):
 
 
 @piece
-def distance(p, q):
+def apart(p, q):
     worst = 0.0
     for j in range(p.shape[0]):
         d = abs(p[j] - q[j])
@@ -47,7 +47,6 @@ def distance(p, q):
 @piece
 def direction(U, D, e, balanced, which, T, C, y, x, tilt, dp):
     """dp = (1/D - U)^-1 e where D > 0, less a multiple of (1/D - U)^-1 1 where the sum of dp must be 0."""
-    apart()
     k = e.shape[0]
     most = 0.0
     for j in range(k):
@@ -104,7 +103,6 @@ def rounding(b, U, kind, c, p, D, eps):
 @piece
 def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T, C, y, x, tilt):
     """Solve for p, which holds the start; W [9, k] is room. Returns the error, the steps and why it ended."""
-    apart()
     k = p.shape[0]
     q, theta, other, e, D, best, slopes, dp, along = W[0], W[1], W[2], W[3], W[4], W[5], W[6], W[7], W[8]
     balanced = wanted == wanted
@@ -120,7 +118,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
         other[:] = b
         add_product(U, p, other)
         shift, _ = respond(other, low, high, kind, c, wanted, shift, best, slopes)
-        error = distance(best, p) + bad
+        error = apart(best, p) + bad
         if not error < np.inf:
             return np.nan, steps, NOT_FINITE
         if error <= tol:
@@ -175,12 +173,11 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
 @piece
 def settle(b, U, low, high, kind, c, wanted, tol, p, result, W):
     """The error of a p that was rounded to single precision, and how its solve ended with it."""
-    apart()
     other, best, slopes = W[0], W[1], W[2]
     other[:] = b
     add_product(U, p, other)
     respond(other, low, high, kind, c, wanted, np.nan, best, slopes)
-    error = distance(best, p)
+    error = apart(best, p)
     if error <= tol:
         return error, CONVERGED
     if result == STEP_LIMIT:

@@ -12,7 +12,6 @@ import numpy as np
 from gfy.numerics.native import piece
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
 from solvers.kernels.respond import QUADRATIC, clamp, respond
-from solvers.kernels.vectors import apart
 
 EPS, SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
 _LOOKS = 3  # at p itself and at two corrections of it
@@ -29,7 +28,6 @@ def inner(a, b):
 @piece
 def products(rows, count, x, out):
     """out = rows[:count] @ x, four rows at a time: x is read a quarter as often."""
-    apart()
     n, four = x.shape[0], count - count % 4
     for i in range(0, four, 4):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -46,7 +44,6 @@ def products(rows, count, x, out):
 @piece
 def scores(b, tilt, T, t, theta):
     """theta = b + tilt - A t, four rows at a time."""
-    apart()
     k, m = b.shape[0], T.shape[0]
     for j in range(k):
         theta[j] = b[j] + tilt
@@ -80,7 +77,6 @@ def steepest(b, tilt, T, room):
 @piece
 def hessian(T, D, balanced, H, room, w):
     """The lower triangle of H = I + A^T J A, J = diag(D), less D D^T / sum D where sum p is fixed."""
-    apart()
     for i in range(T.shape[0]):
         for j in range(D.shape[0]):
             room[j] = D[j] * T[i, j]
@@ -106,7 +102,6 @@ def take_mean(T, D, H, w):
 @piece
 def cholesky_solve(H, L, F, d):
     """d with H d = F; L takes the factor, its diagonal inverted. A pivot that rounding made too small is replaced."""
-    apart()
     m = H.shape[0]
     for i in range(m):
         for j in range(i + 1):
@@ -129,7 +124,6 @@ def cholesky_solve(H, L, F, d):
 @piece
 def judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, t):
     """The residual max |best - p|, best = p_Omega(b - A t) at t = A^T p; D takes the slopes there."""
-    apart()
     products(T, T.shape[0], p, t)
     scores(b, tilt, T, t, theta)
     respond(theta, low, high, kind, c, wanted, np.nan, best, D)
@@ -188,7 +182,6 @@ def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
 @piece
 def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, H, L):
     """The last digits of p, and what may be said of it: the error, the steps and why the solve ended."""
-    apart()
     theta, D, best, kept = W[0], W[1], W[2], W[3]
     balanced, error = wanted == wanted, np.inf
     for look in range(_LOOKS):
@@ -214,7 +207,6 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, H, L):
 @piece
 def settle_dual(b, tilt, T, low, high, kind, c, wanted, tol, p, result, W, R):
     """The error of a p that was rounded to single precision, and how its solve ended with it."""
-    apart()
     error = judged(b, tilt, T, low, high, kind, c, wanted, p, W[2], W[1], W[0], R[4])
     if error <= tol:
         return error, CONVERGED

@@ -186,6 +186,44 @@ def work(frame):
 _start, _wait = starter(work)
 
 
+@piece
+def solve(call):
+    """Answer a call frame of XLA; see its header for the words."""
+    words = carray(longs(call), 21)
+    if words[1] != 0:
+        extension = carray(longs(words[1]), 4)
+        if extension[1] & _HALF == _METADATA:
+            carray(longs(extension[3]), 4)[3] = _API_VERSION
+            return 0
+    if words[4] & _HALF != _EXECUTE:
+        return 0
+    inputs, outputs = carray(longs(words[9]), 4), carray(longs(words[14]), 4)
+    F, slots = np.zeros(_WORDS, np.int64), np.zeros(_MOST_THREADS, np.int64)
+    u, matrix = carray(longs(inputs[0]), 6), carray(longs(inputs[1]), 6)
+    start, facts = carray(longs(inputs[2]), 6), carray(longs(inputs[3]), 6)
+    shape, dims = carray(longs(u[5]), 2), carray(longs(matrix[5]), 3)
+    F[0], F[1], F[2], F[3] = shape[0], shape[1], dims[2], dims[0]
+    F[4] = 8 if u[2] & _HALF == _F64 else 4
+    F[5], F[6], F[8] = u[3], matrix[3], facts[3]
+    F[7] = start[3] if carray(longs(start[5]), 2)[0] > 0 else 0
+    for i in range(4):
+        F[9 + i] = carray(longs(outputs[i]), 6)[3]
+    seven = np.empty(8)
+    widen(F[8], F[4] == 8, 8, seven)
+    threads = min(max(np.int64(seven[7]), 1), _MOST_THREADS)
+    F[14] = max(1, F[0] // (_CHUNKS * threads)) if threads > 1 else F[0]
+    frame, started = address(F), 0
+    while started < threads - 1:
+        if _start(address(slots) + 8 * started, frame) != 0:
+            break  # the system has no more threads: those that run do the rest
+        started += 1
+    if F[0] > 0:
+        work(frame)
+    for i in range(started):
+        _wait(address(slots) + 8 * i)
+    return F[0] + slots[0]  # both are in use until here: an array is given back after its last mention
+
+
 def stamp() -> int:
     """A number of the kernels' own text: what is kept on disk is used only for the text it was compiled from."""
     files = sorted(file for file in Path(__file__).parent.glob("*.py") if not file.name.endswith("call.py"))
@@ -197,42 +235,8 @@ def compiled_handler() -> Any:
     text = stamp()
 
     def handler(call):
-        """Answer a call frame of XLA; see its header for the words."""
-        if text == 0:  # a part of the key under which the code is kept
-            return 0
-        words = carray(longs(call), 21)
-        if words[1] != 0:
-            extension = carray(longs(words[1]), 4)
-            if extension[1] & _HALF == _METADATA:
-                carray(longs(extension[3]), 4)[3] = _API_VERSION
-                return 0
-        if words[4] & _HALF != _EXECUTE:
-            return 0
-        inputs, outputs = carray(longs(words[9]), 4), carray(longs(words[14]), 4)
-        F, slots = np.zeros(_WORDS, np.int64), np.zeros(_MOST_THREADS, np.int64)
-        u, matrix = carray(longs(inputs[0]), 6), carray(longs(inputs[1]), 6)
-        start, facts = carray(longs(inputs[2]), 6), carray(longs(inputs[3]), 6)
-        shape, dims = carray(longs(u[5]), 2), carray(longs(matrix[5]), 3)
-        F[0], F[1], F[2], F[3] = shape[0], shape[1], dims[2], dims[0]
-        F[4] = 8 if u[2] & _HALF == _F64 else 4
-        F[5], F[6], F[8] = u[3], matrix[3], facts[3]
-        F[7] = start[3] if carray(longs(start[5]), 2)[0] > 0 else 0
-        for i in range(4):
-            F[9 + i] = carray(longs(outputs[i]), 6)[3]
-        seven = np.empty(8)
-        widen(F[8], F[4] == 8, 8, seven)
-        threads = min(max(np.int64(seven[7]), 1), _MOST_THREADS)
-        F[14] = max(1, F[0] // (_CHUNKS * threads)) if threads > 1 else F[0]
-        frame, started = address(F), 0
-        while started < threads - 1:
-            if _start(address(slots) + 8 * started, frame) != 0:
-                break  # the system has no more threads: those that run do the rest
-            started += 1
-        if F[0] > 0:
-            work(frame)
-        for i in range(started):
-            _wait(address(slots) + 8 * i)
-        used = F[0] + slots[0]  # until here: an array is given back after its last mention
-        return 0 * used
+        if text:  # a part of the key under which it is kept
+            solve(call)
+        return 0
 
     return cfunc(types.int64(types.int64), cache=True, error_model="numpy", fastmath=FREEDOM)(handler)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gfy.numerics.native import piece
-from solvers.kernels.vectors import address, apart, take_products, tile
+from solvers.kernels.vectors import address, take_products, tile
 
 
 @piece
@@ -50,7 +50,6 @@ def factor(T, n, columns, C):
 
     A pivot that is not positive is replaced by a large one, which leaves its coordinate where it is; returns how many.
     """
-    apart()
     rows = n + -n % 4
     panels = (columns + 7) // 8
     base, size, coefficients = address(T), T.shape[1] * 64, address(C)
@@ -91,7 +90,6 @@ def factor(T, n, columns, C):
 @piece
 def back(T, n, column, y, x):
     """x with R x = the given column of T; y and x have room for a multiple of eight."""
-    apart()
     rows = n + -n % 4
     J, o = column // 8, column % 8
     for i in range(rows):

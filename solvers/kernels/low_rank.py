@@ -24,7 +24,6 @@ from solvers.kernels.dual import (
 )
 from solvers.kernels.ends import NOT_FINITE
 from solvers.kernels.respond import QUADRATIC, respond
-from solvers.kernels.vectors import apart
 
 _SEARCHES = 40
 _STILL = 3  # steps that do not halve |F| close to rounding end the search
@@ -77,7 +76,6 @@ def low_rank(
     b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R, H, G, L, rows, which, free
 ):
     """Solve for p, which holds the start; the rest is room. Returns the error, the steps and why it ended."""
-    apart()
     m, balanced = T.shape[0], wanted == wanted
     theta, D, sign = W[0], W[1], W[2]
     t, F, d, tried = R[0], R[1], R[2], R[3]

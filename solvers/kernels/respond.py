@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gfy.numerics.native import piece
-from solvers.kernels.vectors import apart, power_of_two
+from solvers.kernels.vectors import power_of_two
 
 QUADRATIC, BINARY, SHANNON = 0.0, 1.0, 2.0
 _EPS = np.finfo(np.float64).eps
@@ -88,7 +88,6 @@ def coordinates(theta, tau, low, high, kind, c, p, D):
 @piece
 def respond(theta, low, high, kind, c, wanted, tau, p, D):
     """p and D; `wanted` is the total, NaN for none; tau is a guess. Returns tau and the sum of D."""
-    apart()
     if wanted != wanted:
         return 0.0, coordinates(theta, 0.0, low, high, kind, c, p, D)[1]
     k = p.shape[0]

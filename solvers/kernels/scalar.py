@@ -14,7 +14,6 @@ from gfy.numerics.native import piece
 from solvers.kernels.dual import EPS, finish, inner, scores, steepest
 from solvers.kernels.ends import NOT_FINITE
 from solvers.kernels.respond import QUADRATIC, clamp, respond
-from solvers.kernels.vectors import apart
 
 
 @piece
@@ -49,7 +48,6 @@ def general(b, T, t, tilt, low, high, kind, c, wanted, tau, p, D, theta):
 @piece
 def scalar(b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R, H, L):
     """Solve for p, which holds the start; W [10, k] and R [8, 1] are room. Returns error, steps and why it ended."""
-    apart()
     theta, D = W[0], W[1]
     a, point = T[0], R[0]
     plain = kind == QUADRATIC and wanted != wanted

@@ -81,18 +81,6 @@ def address(typing, array):
     return types.int64(array), write
 
 
-@intrinsic
-def apart(typing):
-    """The function that mentions it is called and never copied into its callers, which compile in half the time."""
-
-    def write(context, build, signature, args):
-        build.function.attributes.discard("alwaysinline")
-        build.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), write
-
-
 def _pointer(kind):
     @intrinsic
     def cast(typing, place):
