@@ -22,6 +22,9 @@ from solvers.methods.projected_gradient import ProjectedGradient
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
 # steps that converge linearly: with an entropy that has not brought them there, the next is asked
 _TRIES = 300
+# coordinates up to which compiled systems of the free ones are fewer operations than gradient steps: with a quadratic
+# Omega about half of them are free (on simplices far fewer), with an entropy all of them
+_MOST_FREE, _MOST_ENTROPIC = 1024, 128
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -62,7 +65,7 @@ class Auto:
             rank = None if v is None else _rank(problem, v)
             if rank is None or rank <= _MOST_RANK:
                 return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
-        if v is not None and ActiveSet().unsupported(problem) is None and call.serves(problem, v):
+        if v is not None and _compiled(problem, v):
             return Choice(
                 ActiveSet(),
                 f"a quadratic energy with k = {energy.dim(v)} on the processor: compiled Newton steps on the free "
@@ -134,6 +137,14 @@ def _better(problem: InnerProblem, v: Input, first: Solution, second: Solution) 
     # what was spent on an example is the sum of both
     spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
     return chosen._replace(steps=spent)
+
+
+def _compiled(problem: InnerProblem, v: Input) -> bool:
+    """Whether compiled Newton steps serve the problem, and its size is one at which they are the fastest."""
+    if ActiveSet().unsupported(problem) is not None or not call.serves(problem, v):
+        return False
+    most = _MOST_FREE if problem.regularizer.quadratic else _MOST_ENTROPIC
+    return problem.energy.dim(v) <= most
 
 
 def _rank(problem: InnerProblem, v: Input) -> int | None:
