@@ -180,8 +180,11 @@ def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
 
 
 @piece
-def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, H, L):
-    """The last digits of p, and what may be said of it: the error, the steps and why the solve ended."""
+def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, H, L):
+    """The last digits of p, and what may be said of it: the error, the steps and why the solve ended.
+
+    A solve that used up its steps is judged as it is.
+    """
     theta, D, best, kept = W[0], W[1], W[2], W[3]
     balanced, error = wanted == wanted, np.inf
     for look in range(_LOOKS):
@@ -190,7 +193,7 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, H, L):
             p[:] = kept
             break
         error = now
-        if not error > tol or look == _LOOKS - 1:
+        if not error > tol or look == _LOOKS - 1 or steps >= max_steps:
             break
         kept[:] = p
         if not correct(T, low, high, balanced, best, D, p, theta, R, H, L) and balanced:

@@ -141,4 +141,4 @@ def low_rank(
             scale = min(max(secant, left + margin), right - margin)
         t[:] = tried
         steps += 1
-    return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, G, L)
+    return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, G, L)

@@ -90,4 +90,4 @@ def scalar(b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R
     point[0] = chosen
     scores(b, tilt, T, point, theta)
     respond(theta, low, high, kind, c, wanted, tau, p, D)
-    return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, p, W, R, H, L)
+    return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, H, L)
