@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -148,10 +149,7 @@ def _softplus(backend: str, W: np.ndarray, w: np.ndarray) -> Callable[[Any, Any]
 
     library = get_backend(backend)
     turned, weights = library.asarray(W.T.copy(), dtype="float64"), library.asarray(w, dtype="float64")
-    if backend == "torch":
-        from torch.nn.functional import softplus
-    else:
-        from jax.nn import softplus
+    softplus = import_module("torch.nn.functional" if backend == "torch" else "jax.nn").softplus
 
     def energy(u: Any, p: Any) -> Any:
         return (u * p).sum(-1) - (softplus(p @ turned) * weights).sum(-1)
