@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, get_backend
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
+from gfy.energies.base import Energy
 from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
@@ -85,7 +88,7 @@ class Loss:
         if p0 is not None:
             p0 = check_start(given.problem, given.v, p0)
         here = self if given.problem is self.problem else replace(self, problem=given.problem)
-        values, found = here._examples(given.v, y, p0)
+        values, found = _staged(here, given.v)(given.v, y, p0)
         if found is not None:
             tell_unsolved(here.problem, *self.means, self.stop, found, return_solution)
         if not return_solution:
@@ -123,6 +126,25 @@ class Loss:
             return values
         xp = backend_of(values).xp
         return xp.mean(values) if self.reduction == "mean" else xp.sum(values)
+
+
+def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]]:
+    """The loss of each example as one staged function, remembered: outside jit every operation is compiled alone.
+
+    A function of the user's may have captured arrays that change between calls: it is not staged as a whole.
+    """
+    backend = backend_of(v)
+    if type(loss.problem.energy).closed is Energy.closed and backend.staged:
+        try:
+            return _remembered(loss, backend.name)
+        except TypeError:  # a part that cannot be hashed cannot be remembered either
+            pass
+    return loss._examples
+
+
+@lru_cache(maxsize=256)
+def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution | None]]:
+    return get_backend(backend).jit(loss._examples)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
-from solvers.loop import check, run
-from solvers.methods.projected_newton import ProjectedNewton
+from solvers.loop import check
+from solvers.methods.projected_newton import ProjectedNewton, by_framework
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,3 @@ class ActiveSet:
         if call.serves(problem, v):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
-
-
-def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """The steps of `ProjectedNewton`, taken by the framework."""
-    return run(ProjectedNewton(), problem, v, p0, stop)
