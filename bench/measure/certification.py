@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import gfy
-from bench.measure.programs import Bench, flat, to_numpy
+from bench.measure.programs import Bench, to_numpy
 from gfy.backend import tree_map
 
 if TYPE_CHECKING:
@@ -48,31 +48,44 @@ def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
     }
 
 
+class Answer(NamedTuple):
+    """What a solver returned in one call, as arrays of NumPy: lists with one item per input of a sequence."""
+
+    number: int  # which variant of the problem it was given, see `Bench.varied`
+    p: list[np.ndarray]
+    steps: list[np.ndarray]
+    converged: list[np.ndarray]
+
+
 def certificate_columns(
-    bench: Bench, solutions: list[Any], tol: float, dtype: str, claims: bool = True
+    bench: Bench, answer: Answer, tol: float, dtype: str, claims: bool = True
 ) -> dict[str, Any]:
     """The certificate of all examples (the worst one counts) and the status that follows from it.
 
     `claims`: whether the solver says itself when it has converged (a fixed number of steps says nothing).
     """
-    numpy = bench.backend.to_numpy
-    points = [numpy(s.p) for s in solutions]
-    steps = np.concatenate([np.atleast_1d(numpy(s.steps)).ravel() for s in solutions]).astype(float)
-    converged = np.concatenate([np.atleast_1d(numpy(s.converged)).ravel() for s in solutions])
+    given = bench.varied(answer.number, ())
+    steps = np.concatenate([np.atleast_1d(s).ravel() for s in answer.steps]).astype(float)
+    converged = np.concatenate([np.atleast_1d(c).ravel() for c in answer.converged])
     columns: dict[str, Any] = {
         "steps": float(steps.mean()) if steps.size else None,
         "steps_max": float(steps.max()) if steps.size else None,
         "converged": float(converged.mean()) if claims and converged.size else None,
     }
-    bad = sum(int((~np.isfinite(p).all(-1)).sum()) for p in points)
+    wrong = {p.shape for p in answer.p} - {given.targets.shape}
+    if wrong or len(answer.p) != len(given.inputs):
+        reason = f"the solutions have the shapes {sorted(wrong)} instead of {given.targets.shape}"
+        return columns | {"status": "crashed", "reason": reason}
+    bad = sum(int((~np.isfinite(p).all(-1)).sum()) for p in answer.p)
     if bad:
-        total = sum(int(np.prod(p.shape[:-1])) for p in points)
+        total = sum(int(np.prod(p.shape[:-1])) for p in answer.p)
         return columns | {
             "status": "not finite",
             "reason": f"{bad} of {total} solutions hold NaN or infinity",
         }
-    pairs = zip(bench.inputs, solutions, strict=True)
-    columns |= judged([gfy.certify(bench.problem, v, s.p) for v, s in pairs])
+    pairs = zip(given.inputs, answer.p, strict=True)
+    convert = lambda tree: tree_map(bench.convert, tree)  # noqa: E731
+    columns |= judged([gfy.certify(bench.problem, convert(v), bench.kept(p)) for v, p in pairs])
     return columns | status(columns, tol, dtype)
 
 
@@ -93,9 +106,9 @@ def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
     return {"status": "ok", "reason": None}
 
 
-def gradient_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
+def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
     """How far a gradient of the loss is from the reference, and what that is; None where it was not checked."""
-    if not np.isfinite(flat(gradient)).all():
+    if not finite(gradient):
         return {"status": "not finite", "reason": "the gradient holds NaN or infinity"}
     if isinstance(known, str):
         return {"grad_reference": known}
@@ -110,9 +123,9 @@ def gradient_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
     }
 
 
-def argmax_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
+def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
     """The same of the derivative of <c, p*>; None where it was not checked."""
-    if not np.isfinite(flat(gradient)).all():
+    if not finite(gradient):
         return {"status": "not finite", "reason": "the derivative of the maximiser holds NaN or infinity"}
     if isinstance(known, str):
         return {}
@@ -120,7 +133,11 @@ def argmax_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
     return {"argmax_grad_error": error, "argmax_grad_cosine": cosine}
 
 
-def envelope_bound(bench: Bench, solution: Any, known: Reference | str, dtype: str) -> float | None:
+def finite(parts: list[np.ndarray]) -> bool:
+    return all(bool(np.isfinite(x).all()) for x in parts)
+
+
+def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: str) -> float | None:
     """What theory promises of the envelope gradient from the certificate alone, on the scale of `grad_error`.
 
     |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|, with K known where Phi is linear or quadratic in p,
@@ -130,9 +147,8 @@ def envelope_bound(bench: Bench, solution: Any, known: Reference | str, dtype: s
     if isinstance(known, str) or known.loss.missing is not None:
         return None
     v = bench.inputs[-1]
-    p = np.asarray(bench.backend.to_numpy(solution.p), dtype=np.float64)
-    distance = np.atleast_1d(gfy.certify(bench.problem, v, solution.p).distance)
-    factor = _sensitivity(bench, v, p, distance)
+    distance = np.atleast_1d(gfy.certify(bench.problem, v, bench.kept(p)).distance)
+    factor = _sensitivity(bench, v, np.asarray(p, dtype=np.float64), distance)
     length = float(np.linalg.norm(known.loss.values))
     if factor is None or length == 0 or not np.isfinite(distance).all():
         return None

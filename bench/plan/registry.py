@@ -81,6 +81,13 @@ def is_file(reference: str) -> bool:
     return ".py:" in reference
 
 
+def is_stranger(text: str) -> bool:
+    """Whether a named solver or problem is somebody else's: it comes from a file or from another package."""
+    name = text.partition("(")[0].strip()
+    return is_file(name) or name in _plugins("gfy.solvers") or name in _plugins("gfy.problems")
+
+
+@cache
 def _plugins(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group) if point.name != "default"}
 

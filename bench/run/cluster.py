@@ -31,8 +31,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from bench.plan.matrix import Cell, Group
-from bench.run.executor import JOB, Executor
-from bench.run.isolation import GroupRunner
+from bench.run.executor import Executor
+from bench.run.groups import JOB, GroupRunner
 from bench.store import RecordsError, Store, environment, key_of
 from bench.store.read import plain_rows
 
