@@ -78,8 +78,8 @@ def compare(
 
         gfy compare --suite full --scheduler tcp://head:8786
     """
-    from bench.plan.matrix import plan as make_plan
     from bench.plan.suite import read
+    from bench.run.planning import planned
 
     asked: dict[str, Any] = {
         "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
@@ -89,7 +89,7 @@ def compare(
     chosen = narrowed(read(suite), problem, {n: x for n, x in asked.items() if x is not None})
     if jobs > 1 and not chosen.accuracy_only:
         raise typer.BadParameter("timings need the machine to themselves: add --accuracy-only to use --jobs")
-    plan = make_plan(chosen, None if memory is None else int(memory * 2**30))
+    plan = planned(chosen, None if memory is None else int(memory * 2**30))
     if dry_run:
         show_plan(plan)
         return
@@ -108,10 +108,9 @@ def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
     if problems:
         entries = []
         for text in problems:
-            name, params = registry.parse(text)
-            family = registry.make_family(name)
-            own = [e for e in suite.problems if registry.make_family(e.family).name == family.name]
-            given = name if registry.is_file(name) else family.name
+            _, params = registry.parse(text)
+            given = registry.family_called(text)
+            own = [e for e in suite.problems if registry.family_called(e.family) == given]
             sized = [replace(e, params={**e.params, **params}) for e in own] or [Entry(given, params)]
             entries += [e for n, e in enumerate(sized) if e not in sized[:n]]
         # A problem that is named is measured with every solver that serves it, not with a suite's short list.

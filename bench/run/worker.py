@@ -116,6 +116,8 @@ def told(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "its message cannot be read"
+    if type(error).__module__ == "gfy.errors":
+        return text[:600]  # a sentence already
     return f"{type(error).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})"[:600]
 
 
