@@ -93,10 +93,23 @@ def compare(
     if dry_run:
         show_plan(plan)
         return
+    say_unasked(plan)
     tally = measure(
         chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler, reruns=reruns
     )
     finish(out, chosen, tally, report)
+
+
+def say_unasked(plan: Plan) -> None:
+    """Say what was named and could not even be asked; where nothing is left to measure, that ends the command."""
+    from bench.store.media import visible
+
+    failed = [(cell.columns, reason) for cell, reason in plan.left_out if not cell.solver]
+    for columns, reason in failed:
+        name = columns["problem"] if columns.get("solver", "-") == "-" else columns["solver"]
+        typer.echo(visible(f"Left out: {name}: {reason}"), err=True)
+    if failed and not plan.cells:
+        raise typer.Exit(1)
 
 
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
@@ -175,6 +188,7 @@ def show_plan(plan: Plan) -> None:
     from rich.table import Table
 
     from bench.plan.matrix import reasons
+    from bench.store.media import terminal
 
     console = Console()
     table = Table("group", "solver", "gradient", "tolerances", title="To measure")
@@ -185,10 +199,10 @@ def show_plan(plan: Plan) -> None:
             ladders.setdefault((c["solver"], c["gradient"]), []).append(c["tol"])
         for number, ((solver, mode), tols) in enumerate(ladders.items()):
             shown = " ".join(f"{t:g}" for t in tols)
-            table.add_row(group.label if number == 0 else "", solver, mode, shown)
+            table.add_row(terminal(group.label) if number == 0 else "", terminal(solver), mode, shown)
     console.print(table)
     table = Table("problem", "solver", "gradient", "where", "reason", title="Left out")
     for row in reasons(plan):
-        table.add_row(*row)
+        table.add_row(*map(terminal, row))
     console.print(table)
     console.print(f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.")

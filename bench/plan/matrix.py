@@ -12,6 +12,7 @@ from bench.plan.suite import Entry, Suite
 from bench.problems.base import Instance, label
 from bench.store import key_of
 from bench.store.environment import fingerprint, library_fingerprint, versions
+from bench.store.media import visible
 from gfy.errors import GfyValueError
 
 
@@ -133,6 +134,9 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
         found.left_out.append((Cell(columns, entry.family, ""), f"the problem cannot be made here: {error}"))
         return
     common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps}
+    common |= {
+        name: visible(common[name]) for name in ("problem", "family", "energy", "regularizer", "domain")
+    }
     for backend in backends:
         for device in axes["devices"]:
             for dtype in dtypes:
@@ -172,9 +176,9 @@ def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | N
         if reason is None:
             reason = mode.unsupported(instance.problem, solver)
     except Exception as error:
-        return f"its `unsupported` raised {type(error).__name__}: {error}"
+        return visible(f"its `unsupported` raised {type(error).__name__}: {error}")
     if reason is None or isinstance(reason, str):
-        return reason
+        return None if reason is None else visible(reason)
     return f"its `unsupported` returned {type(reason).__name__} instead of a sentence or None"
 
 

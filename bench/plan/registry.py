@@ -26,6 +26,7 @@ import gfy
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
 from bench.store.environment import gpus
+from bench.store.media import visible
 from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
 
@@ -194,12 +195,12 @@ def _stable(value: Any) -> Any:
 
 def shown(solver: Any) -> str:
     """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
-    name = str(solver.name)
+    name = visible(solver.name)
     if not is_dataclass(solver) or isinstance(solver, type):
         return name
     usual = {f.name: _stable(f.default) for f in fields(solver)}
     own = [f"{n}={x!r}" for n, x in parameters(solver).items() if x != usual[n]]
-    return f"{name}({', '.join(own)})" if own else name
+    return visible(f"{name}({', '.join(own)})") if own else name
 
 
 def source_file(thing: Any) -> Path | None:

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe
 from typing import Any, Literal, NamedTuple
 
+from bench.store.media import visible
+
 KEEP = 4000  # bytes of the worker's last words
 DRIFT = 0.1  # part of the time by which a worker's clock may differ from ours
 NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what arrays of NumPy are made of
@@ -156,7 +158,7 @@ class Worker:
         lines = [line for line in self._words.decode(errors="replace").splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith(("Fatal", "MemoryError", "terminate called"))]
         tail = (fatal or lines)[-1:]
-        return f"the worker ended with {name}" + (f": {tail[0][:300]}" if tail else "")
+        return visible(f"the worker ended with {name}" + (f": {tail[0][:300]}" if tail else ""))
 
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""

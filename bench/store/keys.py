@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.store.media import visible
 from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
 
 
@@ -31,7 +32,7 @@ _encode = json.JSONEncoder(
 
 def content_hash(value: Any) -> str:
     """The SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    return hashlib.sha256(whole(canonical(value)).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -46,6 +47,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
+def whole(text: str) -> str:
+    """JSON text in which half a character stands as its escape, which JSON reads back."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def coerce(name: str, value: Any) -> Any:
     """A column's value as SQLite stores it; a value of the wrong kind gets a sentence."""
     kind = COLUMNS[name]
@@ -53,9 +59,9 @@ def coerce(name: str, value: Any) -> Any:
         return None
     try:
         if kind == "JSON":
-            return canonical(json.loads(value) if isinstance(value, str) else value)
+            return whole(canonical(json.loads(value) if isinstance(value, str) else value))
         if kind == "TEXT":
-            return str(value)
+            return visible(value)
         number = float(value)
         if math.isnan(number):
             return None

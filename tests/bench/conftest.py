@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.run.executor import Local
+
+sys.path.insert(0, str(Path(__file__).parent))  # `hostile` is imported by name
 
 
 class Here:

@@ -28,8 +28,14 @@ AT_IMPORT = {
 }
 IN_USE = {
     "no name": (GOOD.replace('    name = "Mine"\n', ""), "has no name"),
-    "name raises": (GOOD.replace('name = "Mine"', "name = property(lambda self: 1 / 0)"), "ZeroDivisionError"),
-    "unsupported raises": (GOOD.replace("return None", "return 1 / 0"), "`unsupported` raised ZeroDivisionError"),
+    "name raises": (
+        GOOD.replace('name = "Mine"', "name = property(lambda self: 1 / 0)"),
+        "ZeroDivisionError",
+    ),
+    "unsupported raises": (
+        GOOD.replace("return None", "return 1 / 0"),
+        "`unsupported` raised ZeroDivisionError",
+    ),
     "unsupported says 3": (GOOD.replace("return None", "return 3"), "`unsupported` returned int"),
     "unsupported ends": (GOOD.replace("return None", "import os; os._exit(0)"), "exit code 0"),
 }
