@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -273,13 +274,38 @@ def make_family(text: str) -> Recipe:
     return own_families().get(name) or _recipe(_loaded("gfy.problems", name))
 
 
+SIZES = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
+LARGEST_SIZE = 10_000_000
+
+
 def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
-    """Raise a sentence for a parameter that the family does not have."""
-    for name in params:
+    """Raise a sentence for a parameter that the family does not have, or that is not of the kind of its default."""
+    for name, value in params.items():
         if name not in family.defaults:
             raise GfyValueError(
                 f"The problem {family.name} has no parameter {name!r}. {suggest(name, family.defaults)}"
             )
+        wanted = _unfit(name, value, family.defaults[name])
+        if wanted is not None:
+            raise GfyValueError(f"The problem {family.name}: {name} must be {wanted}, not {value!r}.")
+
+
+def _unfit(name: str, value: Any, usual: Any) -> str | None:
+    """What a parameter must be where it is not; a default of None says nothing of it but that it is plain."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(usual, bool) or isinstance(value, bool):
+        return None if isinstance(value, bool) and isinstance(usual, bool | None) else "true or false"
+    if isinstance(usual, int):
+        least = 1 if name in SIZES else 0
+        fits = isinstance(value, int) and least <= value <= LARGEST_SIZE
+        return None if fits else f"a whole number between {least} and {LARGEST_SIZE}"
+    if isinstance(usual, float):
+        return None if number and math.isfinite(value) else "a finite number"
+    if isinstance(usual, str):
+        return None if isinstance(value, str) else "a text"
+    if number and not math.isfinite(value):
+        return "a finite number"
+    return None if isinstance(value, int | float | str | list | tuple | None) else "a number or a text"
 
 
 def make_problem(
