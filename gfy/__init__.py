@@ -33,6 +33,7 @@ from gfy.errors import (
 )
 from gfy.explain import Explanation, explain, recommend
 from gfy.gradients import Envelope, Implicit, Unrolled
+from gfy.guard import guard_all
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop
@@ -64,4 +65,5 @@ __all__ = [
     "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip
 
+guard_all(__all__, globals())
 warn_of_shadows()

@@ -17,6 +17,7 @@ from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, t
 from gfy.calling.telling import warn_once
 from gfy.energies.base import Dense, Energy, LowRank
 from gfy.errors import GfyValueError, PrecisionWarning
+from gfy.guard import guard
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
@@ -64,6 +65,7 @@ class Certificate(NamedTuple):
         return "gap bounds the suboptimality of p"
 
 
+@guard
 def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     """The certificate of p for max_{p in C} Phi(v, p) - Omega(p): float64, whatever dtype and framework solved.
 

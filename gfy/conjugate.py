@@ -15,10 +15,12 @@ from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
+from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 
 
+@guard
 def argmax(
     problem: InnerProblem,
     v: Any,
@@ -72,6 +74,7 @@ def argmax(
     return given.answer(found if return_solution else found.p)
 
 
+@guard
 def conjugate(
     problem: InnerProblem,
     v: Any,

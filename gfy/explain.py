@@ -13,6 +13,7 @@ from gfy.backend import backend_of
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.gradients.kinks import unsupported as kinks_unsupported
+from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import InnerSolver
 from gfy.theory.calibration import calibration_bound, not_calibrated
@@ -93,6 +94,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+@guard
 def explain(
     problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
 ) -> Explanation:
@@ -167,6 +169,7 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
     return found
 
 
+@guard
 def recommend(*args: Any, **kwargs: Any) -> Any:
     """Which solver, gradient mode and backend to use, from the nearest measured problems.
 

@@ -19,6 +19,7 @@ from gfy.backend import backend_of, get_backend, tree_map
 from gfy.calling.named import as_solver
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
 from gfy.errors import GfyValueError, UnsupportedError
+from gfy.guard import guard
 from gfy.numerics.ascent import ascend
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Stop
@@ -36,6 +37,7 @@ class Biconjugate(NamedTuple):
     gap: Array
 
 
+@guard
 def biconjugate(problem: InnerProblem, p: Array, method: str = "auto", **options: Any) -> Array:
     """The generalized biconjugate Omega^{Phi Psi}(p), p [..., k] -> [...]; never above Omega(p).
 
@@ -44,6 +46,7 @@ def biconjugate(problem: InnerProblem, p: Array, method: str = "auto", **options
     return solve_biconjugate(problem, p, method, **options).value
 
 
+@guard
 def solve_biconjugate(
     problem: InnerProblem,
     p: Array,

@@ -11,11 +11,13 @@ from gfy.checks import check_input
 from gfy.conjugate import solve_with
 from gfy.energies.inputs import zero_input
 from gfy.gradients.envelope import Envelope
+from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Stop
 from gfy.theory.biconjugate import no_exact, solve_biconjugate
 
 
+@guard
 def bregman(
     problem: InnerProblem, p: Array, q: Array, v: Any = None, start: Any = None, **options: Any
 ) -> Array:
@@ -41,6 +43,7 @@ def bregman(
     return apart - energy.value(v, p) + energy.value(v, q)
 
 
+@guard
 def bregman_dual(
     problem: InnerProblem,
     v: Any,

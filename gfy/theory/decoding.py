@@ -7,6 +7,7 @@ from typing import Any
 
 from gfy.checks import check_point
 from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
+from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 from gfy.theory.targets import AffineLoss, Hamming, Ndcg, PrecisionAtK, Target, ZeroOne
@@ -14,6 +15,7 @@ from gfy.theory.targets import AffineLoss, Hamming, Ndcg, PrecisionAtK, Target, 
 TARGETS = ("zero_one", "hamming", "precision_at_k", "ndcg")
 
 
+@guard
 def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -> Array:
     """The calibrated decoding argmin_yhat <phi(yhat), V phi(p) + b> of p [..., K] for a target loss.
 
