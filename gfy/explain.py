@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.checks import check_read
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.gradients.kinks import unsupported as kinks_unsupported
@@ -105,8 +106,7 @@ def explain(
     named by the caller, since this library knows none.
     """
     if v is not None:
-        v = problem.energy.coerce(v)
-        problem.energy.check(v)
+        v = check_read(problem, v)
         k = k or problem.energy.dim(v)
     energy = problem.energy
     formula, why = closed_form(problem, k)

@@ -96,27 +96,11 @@ def of(kind: str) -> Check:
 
             found.append(getattr(gfy, kind))
         if not isinstance(value, found[0]):
-            hint = f"; write {kind}(...)" if value is found[0] else ""
             if kind == "Stop" and isinstance(value, float):
-                hint = f"; write gfy.Stop(tol={value!r})"
-            _refuse(name, value, f"a gfy.{kind}{hint}" if not hint else f"a gfy.{kind}")
+                raise GfyTypeError(f"{name} must be a gfy.Stop, got {value!r}; write gfy.Stop(tol={value!r})")
+            _refuse(name, value, f"an instance of gfy.{kind}")
 
     return check
-
-
-def solver(name: str, value: Any) -> None:
-    """An inner solver or the name of one; which names there are is asked where it is looked up."""
-    known = isinstance(value, str) or all(hasattr(value, part) for part in ("name", "unsupported", "solve"))
-    if isinstance(value, type) or not known:
-        hint = f"; write {value.__name__}()" if isinstance(value, type) else ""
-        raise GfyTypeError(f"{name} must be an inner solver or its name, got {_shown(value)}{hint}")
-
-
-def mode(name: str, value: Any) -> None:
-    known = isinstance(value, str) or all(hasattr(value, part) for part in ("name", "unsupported", "argmax"))
-    if isinstance(value, type) or not known:
-        hint = f"; write {value.__name__}()" if isinstance(value, type) else ""
-        raise GfyTypeError(f"{name} must be a gradient mode or its name, got {_shown(value)}{hint}")
 
 
 KINDS: dict[str, Check] = {
@@ -128,10 +112,6 @@ KINDS: dict[str, Check] = {
     "Stop": of("Stop"),
     "InnerProblem": of("InnerProblem"),
     "ConvexSet": of("ConvexSet"),
-    "InnerSolver": solver,
-    "InnerSolver | str": solver,
-    "GradientMode": mode,
-    "GradientMode | str": mode,
 }
 
 

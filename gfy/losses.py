@@ -15,6 +15,7 @@ from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
+from gfy.guard import guard
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
@@ -59,6 +60,7 @@ class Loss:
             object.__setattr__(self, "solver", as_solver(self.solver))
         object.__setattr__(self, "gradient", as_mode(self.gradient) or Envelope())
 
+    @guard
     def __call__(self, v: Any, y: Array, p0: Array | None = None, return_solution: bool = False) -> Any:
         """The loss of each example [...], or their mean or sum; differentiable in v.
 
@@ -94,6 +96,7 @@ class Loss:
             raise GfyTypeError(f"{type(self).__name__} solves no inner problem: it has no solution to return")
         return given.answer((self._reduce(values), found))
 
+    @guard
     def predict(self, v: Any, p0: Array | None = None) -> Array:
         """p*(v) [..., k], a constant: the network's output, through which no derivative passes.
 

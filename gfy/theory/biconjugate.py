@@ -17,6 +17,7 @@ import numpy as np
 
 from gfy.backend import backend_of, get_backend, tree_map
 from gfy.calling.named import as_solver
+from gfy.checks import check_point
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.guard import guard
@@ -71,6 +72,7 @@ def solve_biconjugate(
     """
     if method not in METHODS:
         raise GfyValueError(f"biconjugate method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_point(p)
     problem.domain.check_dim(int(p.shape[-1]))
     if method == "grid":
         return _on_grid(problem, p, inputs, points, solver, stop)
