@@ -1,6 +1,7 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard_all
 from gfy.calling.shadows import warn_of_shadows
 from gfy.certificate import Certificate, certify
 from gfy.checks import debug
@@ -33,7 +34,6 @@ from gfy.errors import (
 )
 from gfy.explain import Explanation, explain, recommend
 from gfy.gradients import Envelope, Implicit, Unrolled
-from gfy.guard import guard_all
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, tree_map
+from gfy.calling.guard import guard
 from gfy.calling.telling import warn_once
 from gfy.checks import check_against
 from gfy.energies.base import Dense, Energy, LowRank
 from gfy.errors import GfyTypeError, GfyValueError, PrecisionWarning
-from gfy.guard import guard
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_dropped, tell_unsolved
 from gfy.checks import Given, admit, check_start, last_axis
@@ -15,7 +16,6 @@ from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
-from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 

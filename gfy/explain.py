@@ -10,11 +10,11 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.checks import check_read
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.gradients.kinks import unsupported as kinks_unsupported
-from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import InnerSolver
 from gfy.theory.calibration import calibration_bound, not_calibrated

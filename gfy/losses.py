@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
@@ -15,7 +16,6 @@ from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
-from gfy.guard import guard
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop

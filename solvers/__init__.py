@@ -1,6 +1,6 @@
 """Inner solvers: one algorithm a file, each behind `gfy.protocols.InnerSolver`."""
 
-from gfy.guard import guard_all
+from gfy.calling.guard import guard_all
 from solvers.auto import Auto
 from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, get_backend, tree_map
+from gfy.calling.guard import guard
 from gfy.calling.named import as_solver
 from gfy.checks import check_point
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.guard import guard
 from gfy.numerics.ascent import ascend
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Stop

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode
 from gfy.checks import check_batches, check_input, check_point
 from gfy.conjugate import solve_with
 from gfy.energies.inputs import zero_input
 from gfy.gradients.envelope import Envelope
-from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Stop
 from gfy.theory.biconjugate import no_exact, solve_biconjugate

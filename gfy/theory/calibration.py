@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.conjugate import argmax
 from gfy.errors import GfyValueError, UnsupportedError
-from gfy.guard import guard
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.conjugate import conjugate
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.guard import guard
 from gfy.numerics.arithmetic import dot, logsumexp
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Stop

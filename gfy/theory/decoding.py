@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from gfy.calling.guard import guard
 from gfy.checks import check_point
 from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
-from gfy.guard import guard
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 from gfy.theory.targets import AffineLoss, Hamming, Ndcg, PrecisionAtK, Target, ZeroOne
