@@ -2,7 +2,7 @@
 
 This is the job that a worker process runs (see `bench.run.worker`); it may be killed at any moment, so every cell
 is announced before it is touched and every row leaves as soon as its last sample is taken. What solvers return leaves
-as arrays: another process, in which no measured solver runs, judges it (see `bench.measure.judge`).
+as arrays: another process, in which no measured solver runs, judges it (see `bench.measure.certification`).
 """
 
 from __future__ import annotations

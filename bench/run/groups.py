@@ -22,7 +22,7 @@ from bench.run.isolation import Event, Worker
 Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
 Emit = Callable[[Cell, dict[str, Any]], None]
 JOB = "bench.measure.group:measure_group"
-JUDGES = {JOB: "bench.measure.judge:judge"}  # the job that judges the evidence of another
+JUDGES = {JOB: "bench.measure.certification:judge"}  # the job that judges the evidence of another
 JUDGING_LIMIT = 300.0  # seconds that a verdict may take, the reference of its group included
 GAVE_UP = ("crashed", "timeout", "unsupported", "not finite")
 

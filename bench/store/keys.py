@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.store.media import visible
 from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
+
+# Control characters (line breaks and tabs are text), and the marks that turn the direction of what follows.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def canonical(value: Any) -> str:
@@ -45,6 +48,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def visible(text: object) -> str:
+    """A text with everything in it shown: half characters and control characters become their escapes.
+
+    Example:
+        >>> visible("red: \\x1b[31m")
+        'red: \\\\x1b[31m'
+    """
+    whole = str(text).encode("utf-8", "backslashreplace").decode()
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), whole)
 
 
 def whole(text: str) -> str:

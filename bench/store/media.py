@@ -9,21 +9,11 @@ from __future__ import annotations
 
 import re
 
-# Control characters (line breaks and tabs are text), and the marks that turn the direction of what follows.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+from bench.store.keys import visible
+
+__all__ = ["csv_text", "file_name", "terminal", "visible"]
 _FORMULA = re.compile(r"^[\s]*[=+\-@]")
 _UNSAFE = re.compile(r"[^\w.()=+ -]")
-
-
-def visible(text: object) -> str:
-    """A text with everything in it shown: half characters and control characters become their escapes.
-
-    Example:
-        >>> visible("red: \\x1b[31m")
-        'red: \\\\x1b[31m'
-    """
-    whole = str(text).encode("utf-8", "backslashreplace").decode()
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), whole)
 
 
 def terminal(text: object) -> str:

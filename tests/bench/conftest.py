@@ -28,7 +28,7 @@ class Here:
     def row(self, name: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
         facts = self.executor._facts
         if evidence is not None:
-            from bench.measure.judge import Question, verdict
+            from bench.measure.certification import Question, verdict
 
             columns = columns | verdict(Question(self.cells[name], evidence, 30.0))
         self.executor.keep(self.group, self.cells[name], columns, self.attempt, facts)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bench.measure.certification import judge
 from bench.measure.group import measure_group
-from bench.measure.judge import judge
 from bench.plan.matrix import plan
 from bench.plan.suite import from_dict
 from bench.run import worker
