@@ -10,6 +10,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
+from gfy.checks import check_read
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.gradients.kinks import unsupported as kinks_unsupported
@@ -93,6 +95,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+@guard
 def explain(
     problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
 ) -> Explanation:
@@ -103,8 +106,7 @@ def explain(
     named by the caller, since this library knows none.
     """
     if v is not None:
-        v = problem.energy.coerce(v)
-        problem.energy.check(v)
+        v = check_read(problem, v)
         k = k or problem.energy.dim(v)
     energy = problem.energy
     formula, why = closed_form(problem, k)
@@ -167,6 +169,7 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
     return found
 
 
+@guard
 def recommend(*args: Any, **kwargs: Any) -> Any:
     """Which solver, gradient mode and backend to use, from the nearest measured problems.
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
@@ -62,6 +63,7 @@ class Loss:
             object.__setattr__(self, "solver", as_solver(self.solver))
         object.__setattr__(self, "gradient", as_mode(self.gradient) or Envelope())
 
+    @guard
     def __call__(self, v: Any, y: Array, p0: Array | None = None, return_solution: bool = False) -> Any:
         """The loss of each example [...], or their mean or sum; differentiable in v.
 
@@ -97,6 +99,7 @@ class Loss:
             raise GfyTypeError(f"{type(self).__name__} solves no inner problem: it has no solution to return")
         return given.answer((self._reduce(values), found))
 
+    @guard
     def predict(self, v: Any, p0: Array | None = None) -> Array:
         """p*(v) [..., k], a constant: the network's output, through which no derivative passes.
 

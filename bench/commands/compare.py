@@ -78,8 +78,8 @@ def compare(
 
         gfy compare --suite full --scheduler tcp://head:8786
     """
-    from bench.plan.matrix import plan as make_plan
     from bench.plan.suite import read
+    from bench.run.planning import planned
 
     asked: dict[str, Any] = {
         "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
@@ -89,14 +89,27 @@ def compare(
     chosen = narrowed(read(suite), problem, {n: x for n, x in asked.items() if x is not None})
     if jobs > 1 and not chosen.accuracy_only:
         raise typer.BadParameter("timings need the machine to themselves: add --accuracy-only to use --jobs")
-    plan = make_plan(chosen, None if memory is None else int(memory * 2**30))
+    plan = planned(chosen, None if memory is None else int(memory * 2**30))
     if dry_run:
         show_plan(plan)
         return
+    say_unasked(plan)
     tally = measure(
         chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler, reruns=reruns
     )
     finish(out, chosen, tally, report)
+
+
+def say_unasked(plan: Plan) -> None:
+    """Say what was named and could not even be asked; where nothing is left to measure, that ends the command."""
+    from bench.store.media import visible
+
+    failed = [(cell.columns, reason) for cell, reason in plan.left_out if not cell.solver]
+    for columns, reason in failed:
+        name = columns["problem"] if columns.get("solver", "-") == "-" else columns["solver"]
+        typer.echo(visible(f"Left out: {name}: {reason}"), err=True)
+    if failed and not plan.cells:
+        raise typer.Exit(1)
 
 
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
@@ -108,10 +121,9 @@ def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
     if problems:
         entries = []
         for text in problems:
-            name, params = registry.parse(text)
-            family = registry.make_family(name)
-            own = [e for e in suite.problems if registry.make_family(e.family).name == family.name]
-            given = name if registry.is_file(name) else family.name
+            _, params = registry.parse(text)
+            given = registry.family_called(text)
+            own = [e for e in suite.problems if registry.family_called(e.family) == given]
             sized = [replace(e, params={**e.params, **params}) for e in own] or [Entry(given, params)]
             entries += [e for n, e in enumerate(sized) if e not in sized[:n]]
         # A problem that is named is measured with every solver that serves it, not with a suite's short list.
@@ -176,6 +188,7 @@ def show_plan(plan: Plan) -> None:
     from rich.table import Table
 
     from bench.plan.matrix import reasons
+    from bench.store.media import terminal
 
     console = Console()
     table = Table("group", "solver", "gradient", "tolerances", title="To measure")
@@ -186,10 +199,10 @@ def show_plan(plan: Plan) -> None:
             ladders.setdefault((c["solver"], c["gradient"]), []).append(c["tol"])
         for number, ((solver, mode), tols) in enumerate(ladders.items()):
             shown = " ".join(f"{t:g}" for t in tols)
-            table.add_row(group.label if number == 0 else "", solver, mode, shown)
+            table.add_row(terminal(group.label) if number == 0 else "", terminal(solver), mode, shown)
     console.print(table)
     table = Table("problem", "solver", "gradient", "where", "reason", title="Left out")
     for row in reasons(plan):
-        table.add_row(*row)
+        table.add_row(*map(terminal, row))
     console.print(table)
     console.print(f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.")

@@ -27,6 +27,7 @@ def print_summary(store: Path) -> None:
     from rich.table import Table
 
     from bench.store import load
+    from bench.store.media import terminal
     from reports.data.numbers import seconds
 
     frame = load(store)
@@ -43,10 +44,11 @@ def print_summary(store: Path) -> None:
             backward = (
                 "-" if row.backward_s != row.backward_s else f"{seconds(row.backward_s)} ({row.gradient})"
             )
-            table.add_row(row.problem, row.backend, row.dtype, row.solver, seconds(row.steady_s), backward,
-                          f"{row.gap_rel:.0e}")  # fmt: skip
+            cells = (row.problem, row.backend, row.dtype, row.solver, seconds(row.steady_s), backward)
+            table.add_row(*map(terminal, cells), f"{row.gap_rel:.0e}")
         console.print(table)
-    console.print(", ".join(f"{number} {status}" for status, number in counts.items()) or "No rows yet.")
+    said = ", ".join(f"{number} {status}" for status, number in counts.items()) or "No rows yet."
+    console.print(terminal(said))
 
 
 def write_report(store: Path, out: Path) -> None:
