@@ -67,6 +67,5 @@ def explained() -> list[base.Drawn]:
 
 def profile_of(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
     """The performance profile of the rows that measure a need; None where there are none."""
-    rows = asked(frame, need)
-    best = best_rows(rows[rows["status"] != "unsupported"], tol)
+    best = best_rows(asked(frame, need), tol, need)
     return profile.draw(grid(best), palette, tol, need) if len(best) else None
