@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from reports.answers.choices import CERTIFIED, LEVELS, NEEDS, NOT_APPLICABLE, asked, best_rows, explained
+from reports.answers.choices import CERTIFIED, LEVELS, NEEDS, asked, best_rows, explained
 from reports.answers.scaling import Scaling, fit
 from reports.answers.snippet import three_lines
 from reports.data import words
@@ -80,6 +80,7 @@ class Evidence:
     series: dict[tuple[Place, str, float], list[Series]]
     origins: dict[str, str]
     counts: dict[Place, int] = field(default_factory=dict)
+    numbers: pd.Series = field(default_factory=lambda: pd.Series(dtype=int))  # the kind of each row, by its id
 
 
 def collect(frame: pd.DataFrame, needs: Sequence[str] = tuple(NEEDS), levels: Sequence[float] = LEVELS) -> Evidence:
@@ -87,15 +88,15 @@ def collect(frame: pd.DataFrame, needs: Sequence[str] = tuple(NEEDS), levels: Se
     frame = frame[frame["energy"].notna() | frame["family"].notna()]
     number, kinds = _kinds(frame)
     frame = frame.assign(number=number)
-    pairs = frame[["solver", "versions"]].drop_duplicates("solver")
-    origins = {s: words.origin(s, parsed(v)) for s, v in zip(pairs["solver"], pairs["versions"], strict=True)}
+    origins = {str(s): words.origin(str(s)) for s in frame["solver"].unique()}
     found: dict[tuple[Place, str, float], list[Series]] = {}
     for need in needs:
         rows = asked(frame, need)
         for level in levels:
             _series(best_rows(rows, level, need), need, level, kinds, found)
     counts = frame.groupby(["group", "backend", "device", "dtype"]).size()
-    return Evidence(kinds, found, origins, {Place(*map(str, at)): int(n) for at, n in counts.items()})
+    return Evidence(kinds, found, origins, {Place(*map(str, at)): int(n) for at, n in counts.items()},
+                    pd.Series(number.to_numpy(), index=frame["id"]))  # fmt: skip
 
 
 @cache
@@ -165,8 +166,3 @@ def _series(
         points.sort(key=lambda p: (p.k, p.batch))
         series = Series(int(key[4]), str(key[5]), str(key[6]), points, fit(good) if good else None, code)
         found.setdefault((Place(*map(str, key[:4])), need, level), []).append(series)
-
-
-def failed(series: Series) -> bool:
-    """Whether a series applies and was certified at no size."""
-    return series.scaling is None and any(p.state != NOT_APPLICABLE for p in series.points)

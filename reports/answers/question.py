@@ -168,6 +168,9 @@ def at(series: Series, k: float, batch: float) -> Cell:
     time, low, high = series.scaling.at(k, batch)
     rows = tuple(r for p in good for r in p.rows)
     loaded = any(p.loaded for p in good)
+    if away > NEAR:
+        reason = f"the nearest certified size is {away:.1f} decades away"
+        return replace(blank, time=time, low=low, high=high, rows=rows, distance=away, reason=reason)
     return replace(blank, state=CERTIFIED, time=time, low=low, high=high, rows=rows, distance=away, loaded=loaded)
 
 

@@ -38,6 +38,10 @@ SETS = {
     "Reals": "without constraints",
 }
 BACKENDS = {"jax": "JAX", "torch": "PyTorch", "numpy": "NumPy"}
+OURS = (
+    "ActiveSet", "Auto", "ClosedForm", "CoordinateAscent", "DualNewton", "FrankWolfe", "InteriorPoint", "MirrorAscent",
+    "MultiStart", "ProjectedGradient", "ProjectedNewton",
+)  # fmt: skip
 PEERS = (
     "ByHand", "Clarabel", "Cvxpy", "Daqp", "Jaxopt", "Moreau", "Mujoco", "Osqp", "Piqp", "Proxsuite", "Qpax",
     "Quadprog", "Scipy",
@@ -84,9 +88,9 @@ def size(k: float, batch: float) -> str:
     return ", ".join(p for p in parts if p)
 
 
-def origin(solver: str, versions: Mapping[str, Any]) -> str:
-    """Where a solver is from: "ours", "peer", or "yours" where its row names a file of the user's own."""
-    if "solver" in versions:
-        return "yours"
-    plain = re.sub(r"[^a-z]", "", solver.lower())
-    return "peer" if plain.startswith(tuple(p.lower() for p in PEERS)) else "ours"
+def origin(solver: str) -> str:
+    """Where a solver is from, by its name: "ours", "peer", or "yours" for every other."""
+    plain = re.sub(r"[^a-z]", "", solver.partition("(")[0].lower())
+    if plain in (name.lower() for name in OURS):
+        return "ours"
+    return "peer" if plain.startswith(tuple(p.lower() for p in PEERS)) else "yours"

@@ -46,7 +46,7 @@ def _report(result: Comparison, out: Path) -> Report:
     drawn = draw(result)
     pictures = [Picture(drawn, base.save(drawn, out / "figures"))] if drawn else []
     made = Report(
-        rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None,
+        rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None, honesty=None,
         experiment_tables=[change_table(result)],
         parts=[Part("All paired times", pictures)],
         places=places(both), rules=_rules(), limitations=limitations(rows, 1e-6),
