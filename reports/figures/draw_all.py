@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pandas as pd
 
 from reports.answers.choices import asked, best_rows, grid
+from reports.answers.evidence import Evidence
+from reports.answers.question import Question
 from reports.answers.verdict import Verdict
 from reports.figures import (
     agreement,
+    answers,
     base,
     compiling,
     curves,
@@ -44,6 +47,13 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
     ]
     with base.style():
         return [drawn for recipe in recipes if (drawn := recipe()) is not None]
+
+
+def answered(evidence: Evidence, question: Question, palette: Palette) -> list[base.Drawn]:
+    """The answers to a question in every framework, as one picture."""
+    with base.style():
+        drawn = answers.draw(evidence, question, palette)
+    return [drawn] if drawn is not None else []
 
 
 def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame) -> list[base.Drawn]:

@@ -107,5 +107,5 @@ def draw(result: Comparison) -> base.Drawn | None:
         if changed.any():
             figure.legend(loc="outside lower center", ncols=4)
     alt = f"Ratios of {len(data)} paired times; {int(changed.sum())} differ beyond noise."
-    caption = "Below one: B is faster. Grey: within noise. On two machines the median ratio is divided out."
+    caption = "Below one: B is faster. Grey: within noise. The ratios are those of the stored times."
     return base.Drawn("changes", "All paired times", caption, alt, figure, data)

@@ -113,19 +113,25 @@ def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
     judged = verdicts(frame, tol, NEEDS) if len(frame) else []
     trained, seeds = lines(rows.frame)[0], seeds_frame(rows.frame)
     imitated = imitation_table(seeds)
+    asked = asking(collect(frame, levels=sorted({*LEVELS, tol}, reverse=True))) if len(frame) else None
     return Report(
         rows=rows, tol=tol, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=judged,
         rankings={need: rankings(frame, tol, need) if len(frame) else [] for need in NEEDS},
         failures=failures(frame) if len(frame) else None, honesty=honesty(frame) if len(frame) else None,
-        asking=asking(collect(frame, levels=sorted({*LEVELS, tol}, reverse=True))) if len(frame) else None,
+        asking=asked,
         experiment_tables=multilabel_tables(trained) + ([imitated] if imitated else []),
-        parts=_draw(rows, judged, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
+        parts=_draw(rows, judged, asked, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
         limitations=limitations(rows, tol),
     )  # fmt: skip
 
 
 def _draw(
-    rows: Rows, judged: list[Verdict], found: tuple[pd.DataFrame, pd.DataFrame], folder: Path, tol: float
+    rows: Rows,
+    judged: list[Verdict],
+    asked: Asking | None,
+    found: tuple[pd.DataFrame, pd.DataFrame],
+    folder: Path,
+    tol: float,
 ) -> list[Part]:
     frame = rows.compared
     palette = Palette(frame["solver"])
@@ -136,6 +142,8 @@ def _draw(
     for number, ((group, device), of_place) in enumerate(by_place[:DRAWN_PLACES]):
         of_group = [v for v in judged if v.group == group]
         drawn = draw_all.measured(of_place, of_group if number == 0 else [], palette, tol)
+        if number == 0 and asked is not None:
+            drawn = [*draw_all.answered(asked.evidence, asked.question, palette), *drawn]
         for d in drawn:
             d.name += f"-{number + 1}" if number else ""
         parts.append(Part(f"Measured on {device}, {group}", _saved(drawn, folder)))
