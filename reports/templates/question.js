@@ -268,7 +268,7 @@
   };
   const colour = (name) => (E.solvers.find((s) => s[0] === name) ?? [0, 0, "#888"])[2];
   const chart = ([title, rows, x, xlabel, y, ylabel, bound], hidden, name) => {
-    const good = rows.filter((r) => !hidden.has(r.solver) && r[x] > 0 && Number.isFinite(r[y])).map((r) => ({ ...r, [y]: Math.max(r[y], 1e-17) }));
+    const good = rows.filter((r) => !hidden.has(r.solver) && r[x] > 0 && Number.isFinite(r[y])).map((r) => ({ ...r, [x]: Math.max(r[x], 1e-17), [y]: Math.max(r[y], 1e-17) })); // below lies rounding
     if (new Set(good.map((r) => r[x])).size < 2 && /Growth/.test(title)) return null;
     if (!good.length) return null;
     const figure = make("figure");
@@ -278,8 +278,8 @@
     let domain = {};
     const render = () => {
       const plot = Plot.plot({
-        width: 420, height: 270, marginLeft: 56, grid: true, style: { background: "none", color: "var(--ink)", fontSize: "11px" },
-        x: { type: "log", label: xlabel, ticks: 4, tickFormat: ".0e", domain: domain.x }, y: { type: "log", label: ylabel, ticks: 5, tickFormat: ".0e", domain: domain.y }, clip: true,
+        width: 420, height: 270, marginLeft: 56, inset: domain.x ? 0 : 8, grid: true, style: { background: "none", color: "var(--ink)", fontSize: "11px" },
+        x: { type: "log", label: xlabel, ticks: 4, tickFormat: ".0e", domain: domain.x }, y: { type: "log", label: ylabel, ticks: 5, tickFormat: ".0e", domain: domain.y }, clip: Boolean(domain.x),
         ariaLabel: `${title}, ${name}`, ariaDescription: `${good.length} points of ${[...new Set(good.map((r) => r.solver))].join(", ")}`,
         marks: [
           bound ? Plot.dot(good.filter((r) => r[bound] > 0), { x, y: bound, stroke: "var(--muted)", symbol: "times", r: 3 }) : null,
