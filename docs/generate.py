@@ -86,7 +86,9 @@ def answer() -> str:
     from reports.data.words import BACKENDS
 
     told = []
-    for place in sorted(p for p in evidence.counts if p._replace(backend="") == question.place._replace(backend="")):
+    for place in sorted(
+        p for p in evidence.counts if p._replace(backend="") == question.place._replace(backend="")
+    ):
         lines = answered(evidence, replace(question, place=place))
         wins = Counter(line.best.solver for line in lines if line.best is not None)
         ties = sum(line.sure == "tie" for line in lines)
@@ -99,8 +101,8 @@ def answer() -> str:
         f'<img src="docs/figures/answers.svg" width="860" alt="{alt}">\n\n'
         "*The fastest choice for the loss and its gradient that is certified to a relative gap of 1e-6, one line per "
         f"problem, frameworks apart: {'; '.join(told)}. From {sum(evidence.counts.values()):,} "
-        "[rows](docs/results/compare.sqlite); `gfy report --results docs/results/compare.sqlite --open` answers for your "
-        "framework, need and size.*"
+        "[rows](docs/results/compare.sqlite); `gfy report --results docs/results/compare.sqlite --open` answers for "
+        "your framework, need and size.*"
     )
 
 

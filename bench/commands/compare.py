@@ -60,7 +60,9 @@ def compare(
         bool, typer.Option("--dry-run", help="Show the matrix and why cells are left out; measure nothing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
-    wide: Annotated[bool, typer.Option("--wide", help="Do not fold the tables to the terminal's width.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Do not fold the tables to the terminal's width.")
+    ] = False,
 ) -> None:
     """Measure solvers x gradient modes x problems, certify every row, and write the report.
 
@@ -183,7 +185,9 @@ def show_plan(plan: Plan, wide: bool = False) -> None:
         for cell in group.cells:
             c = cell.columns
             ladders.setdefault((c["solver"], c["gradient"]), []).append(c["tol"])
-        lines += [(group.label, s, mode, " ".join(f"{t:g}" for t in tols)) for (s, mode), tols in ladders.items()]
+        lines += [
+            (group.label, s, mode, " ".join(f"{t:g}" for t in tols)) for (s, mode), tols in ladders.items()
+        ]
     show(["group", "solver", "gradient", "tolerances"], lines, "To measure", wide, drop_constant=True)
     grouped: dict[tuple[str, str], list[set[str]]] = {}
     for problem, solver, gradient, _, reason in reasons(plan):
@@ -196,7 +200,9 @@ def show_plan(plan: Plan, wide: bool = False) -> None:
     ]
     if left:
         show(["solver", "gradient", "problems", "reason"], left, "Left out", wide)
-    typer.echo(f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.", err=True)
+    typer.echo(
+        f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.", err=True
+    )
 
 
 def _several(names: list[str], most: int = 2) -> str:

@@ -29,11 +29,14 @@ def recommend(
     regularizer: Annotated[str | None, typer.Option(help="For example BinaryGini.")] = None,
     domain: Annotated[str | None, typer.Option(help="For example Box.")] = None,
     backend: Annotated[
-        str | None, typer.Option(help="jax or torch (default: the one that is installed; both where both are).")
+        str | None,
+        typer.Option(help="jax or torch (default: the one that is installed; both where both are)."),
     ] = None,
     results: Annotated[
         list[Path] | None,
-        typer.Option(help="Result files; may be given several times (default: all comparisons in ./results)."),
+        typer.Option(
+            help="Result files; may be given several times (default: all comparisons in ./results)."
+        ),
     ] = None,
 ) -> None:
     """Name the best measured solver and gradient mode, with the evidence and the code to use it.

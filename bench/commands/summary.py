@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GOOD = 1e-6  # relative certified gap at which times are compared in the summary
-COLUMNS = ("for", "problem", "framework", "device", "dtype", "use", "mode", "time", "next", "gap", "gradient error")
+COLUMNS = (
+    "for",
+    "problem",
+    "framework",
+    "device",
+    "dtype",
+    "use",
+    "mode",
+    "time",
+    "next",
+    "gap",
+    "gradient error",
+)
 
 
 def print_summary(store: Path, wide: bool = False) -> None:

@@ -9,6 +9,11 @@ from collections.abc import Iterable, Sequence
 import typer
 
 
+def interactive() -> bool:
+    """Whether a person reads the output."""
+    return sys.stdout.isatty()
+
+
 def show(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -26,7 +31,7 @@ def show(
         drop_constant: Whether a column with one value in all lines is said once above the table; a pipe gets it all.
     """
     lines = [[str(cell) for cell in row] for row in rows]
-    if not sys.stdout.isatty() and not wide:
+    if not interactive():
         for line in [list(columns), *lines]:
             typer.echo("\t".join(re.sub(r"\s+", " ", cell) for cell in line))
         return
@@ -40,8 +45,8 @@ def show(
         kept = [i for i in kept if len({line[i] for line in lines}) > 1]
         same = [f"{columns[i]} {lines[0][i]}" for i in range(len(columns)) if i not in kept]
         title = f"{title} ({', '.join(same)})" if same and title else title
-    longest = max((sum(len(line[i]) + 2 for i in kept) for line in lines), default=80)
-    console = Console(width=max(80, longest + 4)) if wide else Console()
+    needed = sum(3 + max(len(line[i]) for line in [list(columns), *lines]) for i in kept)
+    console = Console(width=max(80, needed)) if wide else Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title=Text(title) if title else None, title_justify="left")
     for i in kept:
         table.add_column(Text(columns[i]), overflow="fold")

@@ -109,7 +109,9 @@ def explained(row: pd.Series, state: str, need: str) -> str:
         return reason or f"its status is {row['status']}"
     if state == INACCURATE:
         outside = row["feasibility"] if row["feasibility"] > 0 else 0.0
-        gap = f"its certified relative gap is {row['gap_rel']:.0e}" if row["gap_rel"] >= 0 else "it has no gap"
+        gap = (
+            f"its certified relative gap is {row['gap_rel']:.0e}" if row["gap_rel"] >= 0 else "it has no gap"
+        )
         return f"{gap}, its distance outside the set {outside:.0e}" + (f" ({reason})" if reason else "")
     if state == UNTIMED:
         return f"{NEEDS[need]} was not timed"

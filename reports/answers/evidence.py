@@ -80,10 +80,14 @@ class Evidence:
     series: dict[tuple[Place, str, float], list[Series]]
     origins: dict[str, str]
     counts: dict[Place, int] = field(default_factory=dict)
-    numbers: pd.Series = field(default_factory=lambda: pd.Series(dtype=int))  # the kind of each row, by its id
+    numbers: pd.Series = field(
+        default_factory=lambda: pd.Series(dtype=int)
+    )  # the kind of each row, by its id
 
 
-def collect(frame: pd.DataFrame, needs: Sequence[str] = tuple(NEEDS), levels: Sequence[float] = LEVELS) -> Evidence:
+def collect(
+    frame: pd.DataFrame, needs: Sequence[str] = tuple(NEEDS), levels: Sequence[float] = LEVELS
+) -> Evidence:
     """The evidence in the comparison rows (as from `Rows.compared`) at each need and accuracy."""
     frame = frame[frame["energy"].notna() | frame["family"].notna()]
     number, kinds = _kinds(frame)
@@ -118,7 +122,12 @@ def _kinds(frame: pd.DataFrame) -> tuple[pd.Series, list[Kind]]:
         [p for *_, p in facts],
     )
     sizes = {
-        i: tuple(part.groupby(["k", "batch"], dropna=False).size().sort_values(ascending=False, kind="stable").index)
+        i: tuple(
+            part.groupby(["k", "batch"], dropna=False)
+            .size()
+            .sort_values(ascending=False, kind="stable")
+            .index
+        )
         for i, part in frame.groupby(number)
     }
     kinds = [
@@ -132,10 +141,15 @@ CELL = ["group", "backend", "device", "dtype", "number", "solver", "gradient", "
 
 
 def _series(
-    best: pd.DataFrame, need: str, level: float, kinds: list[Kind], found: dict[tuple[Place, str, float], list[Series]]
+    best: pd.DataFrame,
+    need: str,
+    level: float,
+    kinds: list[Kind],
+    found: dict[tuple[Place, str, float], list[Series]],
 ) -> None:
     cells = best.assign(
-        low_log=np.log(best["time"].where(best["solved"])), high_log=np.log(best["high"].where(best["solved"]))
+        low_log=np.log(best["time"].where(best["solved"])),
+        high_log=np.log(best["high"].where(best["solved"])),
     )
     groups = cells.groupby(CELL, sort=False, dropna=False)
     table = groups.agg(
@@ -152,7 +166,9 @@ def _series(
             state, reason = why[key]
             if line.solved:
                 reason = f"certified for {line.solved} of {line.seeds} seeds; {reason}"
-        wider = 2.0 * line.spread / np.sqrt(line.seeds) if line.seeds > 1 and line.spread == line.spread else 0.0
+        wider = (
+            2.0 * line.spread / np.sqrt(line.seeds) if line.seeds > 1 and line.spread == line.spread else 0.0
+        )
         point = Point(
             float(key[7]), float(key[8]), state, float(np.exp(line.low)), float(np.exp(line.high + wider)), reason,
             tuple(line.rows), bool(line.loaded == 1),

@@ -171,7 +171,9 @@ def at(series: Series, k: float, batch: float) -> Cell:
     if away > NEAR:
         reason = f"the nearest certified size is {away:.1f} decades away"
         return replace(blank, time=time, low=low, high=high, rows=rows, distance=away, reason=reason)
-    return replace(blank, state=CERTIFIED, time=time, low=low, high=high, rows=rows, distance=away, loaded=loaded)
+    return replace(
+        blank, state=CERTIFIED, time=time, low=low, high=high, rows=rows, distance=away, loaded=loaded
+    )
 
 
 def _same(a: float, b: float) -> bool:

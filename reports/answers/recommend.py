@@ -1,7 +1,7 @@
 """What to use for a problem like yours: the fastest certified choice at your size, for your framework and need.
 
 Where the size itself was measured the answer is that measurement. Between and beyond measured sizes it is an estimate
-from each solver's fitted growth (`scaling`), with its interval; beyond one decade the evidence is too far for an answer.
+from each solver's fitted growth (`scaling`), with its interval; beyond one decade the evidence is too far to answer.
 Each framework is answered apart, and what was not measured is told from what failed.
 """
 
@@ -72,7 +72,9 @@ class Recommendation:
 
     def text(self) -> str:
         """The answer for a terminal."""
-        return "\n".join(line for r in (self, *self.beside) for line in [*_said(r, bool(self.beside)), ""]).rstrip()
+        return "\n".join(
+            line for r in (self, *self.beside) for line in [*_said(r, bool(self.beside)), ""]
+        ).rstrip()
 
     def __str__(self) -> str:
         return self.text()
@@ -127,7 +129,8 @@ def recommend(
         return Recommendation(asked, compare=compare_line(None, k, batch, asked), notes=[note])
     evidence = collect(same, [need], [tol])
     found = [
-        _answered(evidence, replace(asked, place=asked.place._replace(backend=b)), rank, _order(same)) for b in backends
+        _answered(evidence, replace(asked, place=asked.place._replace(backend=b)), rank, _order(same))
+        for b in backends
     ]
     return replace(found[0], beside=found[1:])
 
@@ -196,10 +199,14 @@ def _answered(evidence: Evidence, question: Question, rank: int | None, groups: 
             candidates.append((tuple(map(float, key)), asked, line))
     if not candidates:
         note = "No comparison holds this problem in any framework."
-        return Recommendation(question, compare=compare_line(None, question.k or 1, question.batch or 1, question), notes=[note])
+        return Recommendation(
+            question, compare=compare_line(None, question.k or 1, question.batch or 1, question), notes=[note]
+        )
     _, asked, line = min(candidates, key=lambda c: c[0])
     notes = _notes(evidence, asked, line, rank, groups)
-    kind = line.kind if rank is None else replace(line.kind, rank=rank if line.kind.rank is not None else None)
+    kind = (
+        line.kind if rank is None else replace(line.kind, rank=rank if line.kind.rank is not None else None)
+    )
     return Recommendation(asked, line, compare_line(kind, line.k, line.batch, asked), notes)
 
 
@@ -213,11 +220,21 @@ def _notes(evidence: Evidence, asked: Question, line: Line, rank: int | None, gr
         if line.best.loaded:
             notes.append("It was timed while the machine was busy.")
         return notes
-    others = sorted({p.dtype for p in evidence.counts if p.backend == asked.place.backend and p.dtype != asked.place.dtype})
+    others = sorted(
+        {
+            p.dtype
+            for p in evidence.counts
+            if p.backend == asked.place.backend and p.dtype != asked.place.dtype
+        }
+    )
     for dtype in others:
-        other = [x for x in answer(evidence, replace(asked, place=asked.place._replace(dtype=dtype))) if x.best]
+        other = [
+            x for x in answer(evidence, replace(asked, place=asked.place._replace(dtype=dtype))) if x.best
+        ]
         if other and other[0].best:
-            notes.append(f"In {dtype} {other[0].best.label()} is certified: {seconds(other[0].best.time)} per call.")
+            notes.append(
+                f"In {dtype} {other[0].best.label()} is certified: {seconds(other[0].best.time)} per call."
+            )
     return notes
 
 
@@ -236,12 +253,15 @@ def _said(r: Recommendation, named: bool) -> list[str]:
     )
     lines = [
         f"Use {best.label()} ({q.place.backend}, {q.place.device}, {q.place.dtype}) for {NEEDS[q.need]}.",
-        f"{seconds(best.time)} per call ({seconds(best.low)} to {seconds(best.high)}), certified to {small(q.accuracy)}; {exact}.",
+        f"{seconds(best.time)} per call ({seconds(best.low)} to {seconds(best.high)}), certified to "
+        f"{small(q.accuracy)}; {exact}.",
     ]
     for other in r.line.order[1:4]:
         word = "Tie" if other in r.line.ties else "Next"
         sure = "" if other in r.line.ties or r.line.sure != "likely" else ", intervals overlap"
-        lines.append(f"{word}: {other.label()}, {seconds(other.time)} ({other.time / best.time:.3g} x{sure}).")
+        lines.append(
+            f"{word}: {other.label()}, {seconds(other.time)} ({other.time / best.time:.3g} x{sure})."
+        )
     if r.runner_up is None:
         lines.append("Nothing else was certified there.")
     lines += [f"Failed: {c.label()}: {c.reason}." for c in _failures(r.line)[:3]]
@@ -258,7 +278,9 @@ def _said(r: Recommendation, named: bool) -> list[str]:
 
 
 def _failures(line: Line) -> list[Cell]:
-    return [c for c in line.cells.values() if not c.certified and c.state not in (NOT_MEASURED, "does not apply")]
+    return [
+        c for c in line.cells.values() if not c.certified and c.state not in (NOT_MEASURED, "does not apply")
+    ]
 
 
 def _nothing(r: Recommendation) -> list[str]:
@@ -269,7 +291,10 @@ def _nothing(r: Recommendation) -> list[str]:
     bad = _failures(r.line)
     if bad:
         told = [f"  {c.label()} {c.state}: {c.reason}." for c in bad[:6]]
-        return [f"Nothing was certified at {small(q.accuracy)} for {need} on {where}; it was tried and failed:", *told]
+        return [
+            f"Nothing was certified at {small(q.accuracy)} for {need} on {where}; it was tried and failed:",
+            *told,
+        ]
     far = [c for c in r.line.cells.values() if c.time == c.time]
     if far:
         near = min(far, key=lambda c: (c.distance, c.time))

@@ -76,7 +76,9 @@ def compare_line(kind: Kind | None, k: float, batch: float, question: Question) 
         f"--gradient {'implicit' if question.need == 'argmax-gradient' else 'envelope'} --tol {question.accuracy:g}",
     ]
     if kind is None:
-        return " ".join(["gfy compare", *filter(None, options), "--problem NAME   # `gfy list problems` names them"])
+        return " ".join(
+            ["gfy compare", *filter(None, options), "--problem NAME   # `gfy list problems` names them"]
+        )
     given = {"k": k, "batch": batch, "rank": float("nan") if kind.rank is None else kind.rank}
     sizes = ", ".join(f"{name}={int(x)}" for name, x in given.items() if x == x)
     return " ".join(["gfy compare", *filter(None, options), f"--problem '{kind.family}({sizes})'"])

@@ -175,10 +175,19 @@ def honesty(frame: pd.DataFrame) -> Table | None:
         broken = tuple(said.loc[part.index[~part], "id"].head(50))
         ids = broken or tuple(said.loc[part.index, "id"].head(50))
         cells.append([
-            Cell(str(solver)), Cell(str(backend)), Cell(f"{number}"), Cell(f"{100 * true / number:.0f}%", true == number,
-            rows=ids, value=true / number), Cell(f"{worst.max():.0e}", value=float(worst.max())),
+            Cell(str(solver)), Cell(str(backend)), Cell(f"{number}"),
+            Cell(f"{100 * true / number:.0f}%", true == number, rows=ids, value=true / number),
+            Cell(f"{worst.max():.0e}", value=float(worst.max())),
         ])  # fmt: skip
     cells.sort(key=lambda line: (line[3].value, -line[4].value))
     note = "true where the certified relative gap is at most ten times the tolerance, or rounding"
     columns = ["solver", "framework", "says converged", "true", "largest gap / tolerance"]
-    return Table("converged", 'How often is "converged" true?', columns, cells, note, [False, False, True, True, True], 40)
+    return Table(
+        "converged",
+        'How often is "converged" true?',
+        columns,
+        cells,
+        note,
+        [False, False, True, True, True],
+        40,
+    )

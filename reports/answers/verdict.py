@@ -15,7 +15,7 @@ from reports.answers.standings import Standing, runner_up, standings, tied
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for one family in one framework, on one machine and device; `winner` is None where nobody certified."""
+    """The answer for one family in one framework, machine and device; `winner` is None where nobody certified."""
 
     group: str
     family: str

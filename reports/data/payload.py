@@ -54,7 +54,9 @@ def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None)
 
 def script_json(content: Any) -> str:
     """JSON for a script element: `<` is escaped, so that nothing in it can end the element."""
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
+        "<", "\\u003c"
+    )
 
 
 def _about(name: str) -> str:

@@ -34,7 +34,9 @@ def compares(path: Path) -> bool:
     """Whether a store holds rows of `gfy compare`; False for any other file."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return connection.execute("SELECT 1 FROM rows WHERE kind = 'compare' LIMIT 1").fetchone() is not None
+            return (
+                connection.execute("SELECT 1 FROM rows WHERE kind = 'compare' LIMIT 1").fetchone() is not None
+            )
     except sqlite3.Error:
         return False
 

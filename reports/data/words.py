@@ -49,7 +49,9 @@ PEERS = (
 SIZES = ("k", "batch", "rank")
 
 
-def problem(energy: str | None, regularizer: str | None, domain: str | None, rank: float | None, family: str) -> str:
+def problem(
+    energy: str | None, regularizer: str | None, domain: str | None, rank: float | None, family: str
+) -> str:
     """An inner problem in words, without its size; its family's name where the energy is not known."""
     if not energy:
         return family

@@ -45,7 +45,14 @@ class Asking:
             "need", "I need", self.question.need, [(n, text) for n, text in NEEDS.items()]
         ))  # fmt: skip
         levels = sorted({a for _, _, a in self.evidence.series}, reverse=True)
-        out.append(("accuracy", "Certified to", f"{self.question.accuracy:g}", [(f"{a:g}", f"{a:.0e}") for a in levels]))
+        out.append(
+            (
+                "accuracy",
+                "Certified to",
+                f"{self.question.accuracy:g}",
+                [(f"{a:g}", f"{a:.0e}") for a in levels],
+            )
+        )
         names = sorted({k.energy: k for k in self.evidence.kinds if k.energy}.items())
         energies = [("", "every problem"), *((e, k.name.split(",")[0] if e != "Pairwise" else "low-rank interactions")
                                             for e, k in names)]  # fmt: skip
@@ -60,7 +67,9 @@ def asking(evidence: Evidence) -> Asking | None:
     lines = answer(evidence, question)
     used = {s.solver for series in evidence.series.values() for s in series}
     shown = [s for s in sorted(used) if any(s in line.cells for line in lines)]
-    groups = [(title, [s for s in shown if evidence.origins.get(s, "ours") == o]) for o, title in ORIGINS.items()]
+    groups = [
+        (title, [s for s in shown if evidence.origins.get(s, "ours") == o]) for o, title in ORIGINS.items()
+    ]
     groups = [(title, names) for title, names in groups if names]
     return Asking(question, lines, [s for _, names in groups for s in names], groups, evidence)
 
@@ -87,7 +96,9 @@ def sure(line: Line) -> str:
         "clear": f"{factor(line.margin)} × faster than {second.solver if second else ''}",
         "likely": f"likely {factor(line.margin)} × faster than {second.solver if second else ''}, intervals overlap",
     }[line.sure]
-    return words + (f"; estimated, {line.best.distance:.1f} decades from what was measured" if line.best.distance else "")
+    return words + (
+        f"; estimated, {line.best.distance:.1f} decades from what was measured" if line.best.distance else ""
+    )
 
 
 def said(question: Question, lines: list[Line]) -> str:
@@ -153,4 +164,3 @@ class _Numbered:
             self._at[text] = len(self.values)
             self.values.append(text)
         return self._at[text]
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ COLUMNS = ["problem", "framework", "solver", "time"]
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.commands.terminal.interactive", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
 
 

@@ -288,7 +288,13 @@ def test_details_open_and_close_with_the_keyboard(browser: Any, dense: Path, wid
     page.focus("button.open")
     page.keyboard.press("Enter")
     detail = page.inner_text("tr.detail")
-    for words in ("Certified gap against time", "Growth with k", "Error of the gradient", "gfy compare", "FenchelYoungLoss"):
+    for words in (
+        "Certified gap against time",
+        "Growth with k",
+        "Error of the gradient",
+        "gfy compare",
+        "FenchelYoungLoss",
+    ):
         assert words in detail
     dots = len(page.query_selector_all("tr.detail figure:first-of-type svg circle"))
     page.click("tr.detail .picks label:has-text('A')")

@@ -50,7 +50,9 @@ def test_one_line_per_problem_and_a_cell_per_solver(synthetic):
 
 
 def test_three_accuracies_have_answers_of_their_own(synthetic):
-    found = evidence([timed(synthetic, 1e-5, solver="Rough", gap_rel=1e-4), timed(synthetic, 1.0, solver="Exact")])
+    found = evidence(
+        [timed(synthetic, 1e-5, solver="Rough", gap_rel=1e-4), timed(synthetic, 1.0, solver="Exact")]
+    )
     best = {a: answer(found, ask(found, need="solve", accuracy=a))[0].best for a in (1e-3, 1e-6, 1e-10)}
     assert best[1e-3].solver == "Rough"
     assert best[1e-6].solver == "Exact"
@@ -82,7 +84,9 @@ def test_a_seed_that_fails_fails_the_problem(synthetic):
     (line,) = answer(evidence(rows), ask(evidence(rows), need="solve"))
     assert line.best.time == pytest.approx(3.0 ** (1 / 3))
     spread = np.std(np.log([1.0, 1.5, 2.0]), ddof=1)
-    assert line.best.high == pytest.approx(3.0 ** (1 / 3) * 1.005 * math.exp(2 * spread / math.sqrt(3)), rel=1e-3)
+    assert line.best.high == pytest.approx(
+        3.0 ** (1 / 3) * 1.005 * math.exp(2 * spread / math.sqrt(3)), rel=1e-3
+    )
     rows[1]["gap_rel"] = 1.0
     (line,) = answer(evidence(rows), ask(evidence(rows), need="solve"))
     assert line.best is None
@@ -104,7 +108,9 @@ def test_growth_recovers_a_power_law_and_widens_with_distance():
 
 
 def test_a_size_between_is_estimated_and_one_far_off_is_not_measured(synthetic):
-    rows = [timed(synthetic, 1e-5 * k * f, solver=s, k=k) for k in (50, 200) for s, f in (("A", 1), ("B", 10))]
+    rows = [
+        timed(synthetic, 1e-5 * k * f, solver=s, k=k) for k in (50, 200) for s, f in (("A", 1), ("B", 10))
+    ]
     found = evidence(rows)
     (line,) = answer(found, ask(found, need="solve", k=100, batch=256))
     assert line.best.solver == "A"
@@ -124,7 +130,9 @@ def test_the_preset_is_what_was_measured_most(synthetic):
     assert preset(found).place.backend == "torch"
     assert preset(found).need == "solve"
     made = asking(found)
-    assert said(made.question, made.lines).startswith("PyTorch, cpu, float64: p* alone, certified to 1e-06. 1 of 1")
+    assert said(made.question, made.lines).startswith(
+        "PyTorch, cpu, float64: p* alone, certified to 1e-06. 1 of 1"
+    )
     assert preset(Evidence([], {}, {})) is None
 
 

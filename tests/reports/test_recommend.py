@@ -100,7 +100,12 @@ def test_not_measured_is_told_from_failed(synthetic, tmp_path: Path):
     assert "it ran out of memory" in failed.text()
     absent = recommend("pairwise", backend="torch", **asked)
     assert "Not measured: p* with its derivative dp*/dv" in absent.text()
-    for option in ("--backend torch", "--gradient implicit", "--tol 1e-06", "'pairwise-gini(k=174, batch=256, rank=1)'"):
+    for option in (
+        "--backend torch",
+        "--gradient implicit",
+        "--tol 1e-06",
+        "'pairwise-gini(k=174, batch=256, rank=1)'",
+    ):
         assert option in absent.compare
 
 
@@ -125,7 +130,12 @@ def test_the_command_that_is_offered_fills_the_gap(synthetic, tmp_path: Path):
     cells = plan(narrowed(read("default"), [given["problem"]], axes)).cells
     assert cells
     columns = cells[0].columns
-    assert (columns["k"], columns["batch"], columns["backend"], columns["gradient"]) == (80, 128, "torch", "implicit")
+    assert (columns["k"], columns["batch"], columns["backend"], columns["gradient"]) == (
+        80,
+        128,
+        "torch",
+        "implicit",
+    )
     measured = synthetic.row(**{n: x for n, x in columns.items() if x is not None}, rank=None, argmax_grad_s=0.5,
                              argmax_grad_error=1e-8)  # fmt: skip
     synthetic.store(path, pd.DataFrame([measured]))
@@ -170,7 +180,9 @@ def test_calls_as_code():
     assert gradient_call("envelope") == "gfy.Envelope()"
 
 
-def test_default_results_are_all_stores_that_compare(synthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_default_results_are_all_stores_that_compare(
+    synthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     folder = tmp_path / "results"
     folder.mkdir()
     one, two = (synthetic.store(folder / name, pd.DataFrame([synthetic.row(k=k)])) for name, k in

@@ -119,14 +119,18 @@ def test_rankings_cover_everything_and_each_family(rows):
 
 def test_an_unchecked_gradient_is_listed_as_a_failure(synthetic):
     why = {"gradient": "envelope", "backward_s": 1.0, "grad_reference": "no reference was found"}
-    made = failures(tidy(pd.DataFrame([synthetic.row(**why), synthetic.row(**why, seed=1, grad_error=0.0)])).compared)
+    made = failures(
+        tidy(pd.DataFrame([synthetic.row(**why), synthetic.row(**why, seed=1, grad_error=0.0)])).compared
+    )
     assert [[c.text for c in line][1:] for line in made.cells] == [
         ["not checked", "the loss and its gradient: no reference was found", "1"]
     ]
 
 
 def test_converged_is_held_against_the_certificate(synthetic):
-    rows = [synthetic.row(solver="A", tol=1e-8, gap_rel=g, seed=i) for i, g in enumerate((1e-9, 1e-9, 1e-9, 1e-5))]
+    rows = [
+        synthetic.row(solver="A", tol=1e-8, gap_rel=g, seed=i) for i, g in enumerate((1e-9, 1e-9, 1e-9, 1e-5))
+    ]
     rows += [synthetic.row(solver="B"), synthetic.row(solver="C", converged=0.5, gap_rel=1.0)]
     made = honesty(tidy(pd.DataFrame(rows)).compared)
     assert [[c.text for c in line] for line in made.cells] == [

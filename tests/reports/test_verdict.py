@@ -73,7 +73,10 @@ def test_a_solver_is_judged_by_its_certificate_and_not_by_its_own_word(synthetic
 
 
 def test_frameworks_have_verdicts_of_their_own(synthetic):
-    rows = [timed(synthetic, t, solver=s, backend=b) for t, s, b in ((1, "A", "jax"), (9, "A", "torch"), (8, "B", "torch"))]
+    rows = [
+        timed(synthetic, t, solver=s, backend=b)
+        for t, s, b in ((1, "A", "jax"), (9, "A", "torch"), (8, "B", "torch"))
+    ]
     on = {v.backend: v for v in verdicts(tidy(pd.DataFrame(rows)).compared, 1e-6, ["solve"])}
     assert on["torch"].winner.choice.solver == "B"
     assert on["jax"].runner_up is None
