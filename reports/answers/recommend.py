@@ -137,9 +137,10 @@ def recommend(
 
 def environment_backends() -> list[str]:
     """The frameworks to answer for: those that are imported, else those that are installed, else both."""
-    imported = [name for name in ("jax", "torch") if name in sys.modules]
-    installed = [name for name in ("jax", "torch") if find_spec(name) is not None]
-    return imported if len(imported) == 1 else installed or ["jax", "torch"]
+    known = ["jax", "torch"]
+    imported = [name for name in known if name in sys.modules]
+    installed = [name for name in known if find_spec(name) is not None]
+    return imported if len(imported) == 1 else installed or known
 
 
 def evidence_files() -> list[Path]:

@@ -24,8 +24,8 @@ INTERVAL = 2.0  # standard deviations to each side
 class Scaling:
     """The fitted growth: mean of (a, b, c) and its covariance."""
 
-    mean: tuple[float, float, float]
-    covariance: tuple[tuple[float, float, float], ...]
+    mean: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
 
     def at(self, k: float, batch: float) -> tuple[float, float, float]:
         """Estimated time at a size with the two ends of its interval: (time, low, high)."""
@@ -44,11 +44,11 @@ def fit(points: Sequence[tuple[float, float, float, float]]) -> Scaling:
     precision = np.diag(PRIOR_SD**-2.0) + (x.T * weight) @ x
     covariance = np.linalg.inv(precision)
     mean = covariance @ (PRIOR_MEAN * PRIOR_SD**-2.0 + (x.T * weight) @ y)
-    return Scaling(tuple(map(float, mean)), tuple(tuple(map(float, line)) for line in covariance))  # type: ignore[arg-type]
+    return Scaling(tuple(map(float, mean)), tuple(tuple(map(float, line)) for line in covariance))
 
 
 def _logs(k: float, batch: float) -> tuple[float, float]:
-    return tuple(math.log(s) if s >= 1 else 0.0 for s in (k, batch))  # type: ignore[return-value]
+    return math.log(k) if k >= 1 else 0.0, math.log(batch) if batch >= 1 else 0.0
 
 
 def decades(k: float, batch: float, other_k: float, other_batch: float) -> float:

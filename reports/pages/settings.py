@@ -93,8 +93,7 @@ def rules(tol: float) -> list[str]:
         "are p* and its derivative.",
         "Frameworks are answered apart, and a choice is ranked on the problems to which it applies.",
         f"Several problems are combined by shifted geometric means (shift {SHIFT * 1e6:.0f} µs) of the times relative "
-        f"to the fastest; a problem that was tried and not solved is charged {CHARGE:.0f} times the slowest solved time "
-        "on it.",
+        f"to the fastest; a problem tried and not solved is charged {CHARGE:.0f} times the slowest solved time on it.",
         "An interval runs from the minimum to the median plus half the interquartile range, widened by the spread over "
         "seeds; with a single repeat 10% is assumed, and no interval is narrower than "
         f"{100 * (PRACTICAL - 1):.0f}%. Choices tie where intervals overlap and times differ by less than a factor of "
