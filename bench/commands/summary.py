@@ -14,19 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GOOD = 1e-6  # relative certified gap at which times are compared in the summary
-COLUMNS = (
-    "for",
-    "problem",
-    "framework",
-    "device",
-    "dtype",
-    "use",
-    "mode",
-    "time",
-    "next",
-    "gap",
-    "gradient error",
-)
+COLUMNS = ("for", "problem", "with", "device", "dtype", "use", "mode", "time", "next", "gap", "error")
 
 
 def print_summary(store: Path, wide: bool = False) -> None:
@@ -68,7 +56,7 @@ def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequ
         second = runner_up(order)
         after = "-"
         if second is not None:
-            sure = "tie" if second in tied(order) else f"{second.time / order[0].time:.3g} x"
+            sure = "tie" if second in tied(order) else f"{second.time / order[0].time:.3g}x"
             after = f"{second.choice.solver} {sure}"
         mode = "-" if order[0].choice.gradient == "none" else order[0].choice.gradient
         error = small(float(row[ERRORS[need]])) if need in ERRORS else "-"

@@ -47,7 +47,13 @@ def show(
         title = f"{title} ({', '.join(same)})" if same and title else title
     needed = sum(3 + max(len(line[i]) for line in [list(columns), *lines]) for i in kept)
     console = Console(width=max(80, needed)) if wide else Console()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=Text(title) if title else None, title_justify="left")
+    table = Table(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title=Text(title) if title else None,
+        title_justify="left",
+    )
     for i in kept:
         table.add_column(Text(columns[i]), overflow="fold")
     for line in lines:

@@ -75,7 +75,7 @@ def test_the_closing_table_picks_by_the_need_and_shows_its_own_figures(
         store.put(row(solver="T", backend="torch", steady_s=0.1, backward_s=0.2))
     lines = closing(tmp_path / "s.sqlite", capsys)
     by = {(line[0], line[2]): line for line in lines if line[0] != "for"}
-    assert by["loss-gradient", "jax"][5:] == ["B", "envelope", "4.00 s", "A 2.25 x", "1e-09", "2e-06"]
+    assert by["loss-gradient", "jax"][5:] == ["B", "envelope", "4.00 s", "A 2.25x", "1e-09", "2e-06"]
     assert by["argmax-gradient", "jax"][5:] == ["A", "implicit", "2.50 s", "-", "1e-09", "3e-07"]
     assert by["solve", "jax"][5:8] == ["A", "-", "1.00 s"]
     assert by["solve", "torch"][5] == "T"
