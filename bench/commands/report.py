@@ -19,7 +19,9 @@ class Format(StrEnum):
 def report(
     results: Annotated[
         list[Path] | None,
-        typer.Option(help="Result files; may be given several times (default: the newest in ./results)."),
+        typer.Option(
+            help="Result files; may be given several times (default: all comparisons in ./results)."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/report"),
     format: Annotated[
