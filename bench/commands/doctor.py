@@ -30,7 +30,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 def missing() -> list[tuple[str, str, str]]:
     """(library, what it is for, the command that installs it) for each that is absent."""
-    from bench.measure.environment import install_command
+    from bench.store.environment import install_command
 
     return [
         (name, purpose, install_command(group))

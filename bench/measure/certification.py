@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,14 @@ def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
     }
 
 
+def point_digest(points: Sequence[np.ndarray]) -> str:
+    """The SHA-256 of some solutions: their dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for p in points:
+        digest.update(f"{p.dtype.str}{p.shape}".encode() + np.ascontiguousarray(p).tobytes())
+    return digest.hexdigest()
+
+
 def certificate_columns(
     bench: Bench, solutions: list[Any], tol: float, dtype: str, claims: bool = True
 ) -> dict[str, Any]:
@@ -60,6 +69,7 @@ def certificate_columns(
     steps = np.concatenate([np.atleast_1d(numpy(s.steps)).ravel() for s in solutions]).astype(float)
     converged = np.concatenate([np.atleast_1d(numpy(s.converged)).ravel() for s in solutions])
     columns: dict[str, Any] = {
+        "p_digest": point_digest(points),
         "steps": float(steps.mean()) if steps.size else None,
         "steps_max": float(steps.max()) if steps.size else None,
         "converged": float(converged.mean()) if claims and converged.size else None,

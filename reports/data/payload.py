@@ -18,7 +18,7 @@ MAIN = (
     "family", "k", "solver", "gradient", "backend", "dtype", "tol", "gap_rel", "steady_s", "backward_s",
     "argmax_grad_s", "status", "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
-HIDDEN = {"samples", "backward_samples"}  # long; they are in the CSV file
+HIDDEN = {"samples", "backward_samples", "p_digest"}  # long; they are in the CSV file
 
 
 def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.experiments.imitation.tasks import Task
-from bench.measure.environment import install_command
+from bench.store.environment import install_command
 from gfy.errors import GfyValueError
 
 

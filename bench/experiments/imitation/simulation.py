@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from bench.experiments.imitation.tasks import Task
-from bench.measure.environment import install_command
+from bench.store.environment import install_command
 from gfy.errors import GfyValueError
 
 CHUNK = 8  # episodes a thread takes at a time: small, so that a slow core does not hold the other up
