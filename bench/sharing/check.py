@@ -26,16 +26,15 @@ from gfy.errors import GfyError
 
 RELATIVE = 1e-6  # agreement of a certificate that is computed anew
 # Absolute agreement, in units of max(1, |value|): what another processor rounds otherwise, through a division by a
-# small gamma for the residual. The distance is the root of a gap: a square that is off by e moves a root d by e / 2 d.
+# small gamma for the residual. The distance is a root of the gap, so that its agreement is that of the gap behind it.
 ABSOLUTE = {
     "gap": 1e-12,
     "gap_rel": 1e-12,
     "value": 1e-12,
     "feasibility": 1e-12,
     "residual": 1e-9,
-    "distance": 1e-5,
+    "distance": 1e-11,
 }
-SQUARED = 1e-10  # absolute agreement of the square of the distance
 WORSE = 10.0  # a solution found again may have a gap that is this many times larger
 
 Say = Callable[[str], None]
@@ -195,11 +194,12 @@ def _differing(row: Mapping[str, Any], columns: Mapping[str, Any]) -> list[str]:
     said = []
     for name, absolute in ABSOLUTE.items():
         stored, value = row[name], columns[name]
-        if name == "distance" and value > 0:
-            absolute = min(absolute, SQUARED / value)
+        if name == "distance":
+            absolute *= value / columns["gap"] if columns["gap"] > 0 else math.inf
         stored = math.inf if stored is None and math.isinf(value) else stored
         if stored is None or not (
-            stored == value or abs(stored - value) <= RELATIVE * abs(value) + absolute * scale
+            stored == value
+            or (math.isfinite(value) and abs(stored - value) <= RELATIVE * abs(value) + absolute * scale)
         ):
             said.append(f"{name} is {stored} in the row and {value:.9g} by the certificate of its p")
     if row["concave"] != columns["concave"]:

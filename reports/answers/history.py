@@ -101,8 +101,9 @@ def changes(frame: pd.DataFrame) -> list[Change]:
             edges = [0, *at, len(values)]
             for low, here, high in zip(edges, at, edges[2:], strict=False):
                 row = rows.iloc[here]
-                levels = [max(float(np.median(values[a:b])), FLOOR) for a, b in ((low, here), (here, high))]
-                found.append(
-                    Change(cell, metric, str(row.git_commit), str(row.created), *levels, str(row.key))
+                before, after = (
+                    max(float(np.median(values[a:b])), FLOOR) for a, b in ((low, here), (here, high))
                 )
+                where = str(row.git_commit), str(row.created)
+                found.append(Change(cell, metric, *where, before, after, str(row.key)))
     return sorted(found, key=lambda change: change.created, reverse=True)

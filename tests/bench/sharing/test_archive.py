@@ -47,6 +47,7 @@ def address(published: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_two_machines_from_their_stores_to_one_page(
     stores: dict[str, Path], published: Path, cache: Path, tmp_path: Path
 ) -> None:

@@ -219,6 +219,7 @@ def key_of(row: Row) -> str:
     return make(row)
 
 
+@pytest.mark.slow
 def test_the_commands_pack_check_and_leave_the_page(
     stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
