@@ -96,9 +96,7 @@ def test_an_installed_wheel_measures_outside_the_checkout(wheel: Path, tmp_path:
     (packages / "shared.pth").write_text("\n".join(site.getsitepackages()))
     # A folder of packages inside the checkout of another project must not be taken for a checkout of this one.
     run("git", "init", "--quiet", folder=tmp_path)
-    told = run(
-        python, "-c", "import bench.store.environment as e; print(e.ROOT, *e.git())", folder=tmp_path
-    )
+    told = run(python, "-c", "import bench.store.environment as e; print(e.ROOT, *e.git())", folder=tmp_path)
     assert told.stdout.split() == [str(packages.resolve()), "None", "None"]
 
     backend = "jax" if metadata_of("jax") else "torch"

@@ -16,9 +16,9 @@ import numpy as np
 
 import gfy
 from bench.measure.certification import judged
-from bench.store.environment import fingerprint, library_fingerprint
 from bench.measure.programs import Bench, Staged, forward, set_up
 from bench.plan import registry
+from bench.store.environment import fingerprint, library_fingerprint
 from gfy.errors import GfyError, GfyValueError
 
 LARGEST = 10_000_000  # numbers in p, and of any single parameter

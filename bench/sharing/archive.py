@@ -18,11 +18,11 @@ from typing import Any
 
 from bench.datasets.fetch import FetchError, ResumingDownloader, fetch_file, sha256
 from bench.datasets.locate import cache_dir
-from bench.store.environment import ROOT
 from bench.plan.names import suggest
 from bench.sharing.check import Findings, check
 from bench.sharing.pack import MOST_BYTES, checked_name, read, sound
 from bench.store import RecordsError, Store
+from bench.store.environment import ROOT
 
 INDEX = "index.json"
 FORMAT = 1

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.measure.certification import point_digest
-from bench.store.environment import version
 from bench.sharing import again
 from bench.sharing.pack import Pack, Row, checked_name, write
 from bench.sharing.sample import SHARE, sampled
 from bench.store import RecordsError, complete, read
+from bench.store.environment import version
 from bench.store.maintenance import verify
 from bench.store.read import plain_rows
 from gfy.errors import GfyError

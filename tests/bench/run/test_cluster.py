@@ -21,12 +21,11 @@ pytest.importorskip("distributed")
 import dask
 from yaml import safe_dump, safe_load
 
-from bench.store.environment import machine, row_facts
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run import cluster
 from bench.run.cluster import Cluster as OnCluster
 from bench.store import RecordsError, Store, load
-from bench.store.environment import row_facts
+from bench.store.environment import machine, row_facts
 
 HERE = Path(__file__).parents[1]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
