@@ -187,7 +187,7 @@ def test_rows_come_back_over_tls_and_two_workers_are_one_machine(
         run = OnCluster(store, row_facts(), two_secured.address, "misbehaving:job")
         with pytest.raises(RecordsError, match="TLS"):  # nobody without a certificate
             run(groups(1), 0)
-        with dask.config.set(secured):
+        with dask.config.set(dask.config.merge(dask.config.config, secured)):
             wait_for_workers(two_secured, 2)
             tally = OnCluster(store, row_facts(), two_secured.address, "misbehaving:job")(groups(6), 0)
         assert tally.rows == 24
