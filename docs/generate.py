@@ -38,6 +38,7 @@ PAGES = {
     "results/imitation.md": "Imitation learning",
     "results/multilabel.md": "Multilabel classification",
     "results/report/report.html": "What to use, and how sure (gfy report)",
+    "results/published.md": "Published runs (gfy archive)",
 }
 MADE = (*PAGES, "figures/geometry.svg", "figures/loss-curves.svg")
 
@@ -210,6 +211,42 @@ def site(docs: Path = ROOT / "docs") -> None:
         if len(study(trained, name)):
             write_study(trained, name, out)
     write_imitation(read(kept["imitation"]), out)
+    published(docs)
+
+
+def published(docs: Path, archive: Path = ROOT / "docs" / "published") -> Path:
+    """Write the index of all published runs, and the report of each beside it."""
+    import tempfile
+
+    from bench.sharing.archive import runs, unpacked
+    from reports.pages.render import build_report
+
+    out = docs / "results"
+    head = (
+        "# Published runs\n\nEvery run here was checked when it came: its checksums, the agreement of its columns, "
+        "and a sample of its rows that was certified again. Times of two machines are never compared.\n"
+    )
+    lines = [
+        "| run | rows | machines | version | problems | from | to | pack |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    listed = runs(str(archive))
+    for run in listed:
+        with tempfile.TemporaryDirectory() as folder:
+            store = unpacked(archive / run.file, Path(folder) / f"{run.name}.sqlite")
+            build_report([store], out / "published" / run.name)
+        lines.append(
+            f"| [{run.name}](published/{run.name}/report.html) | {run.rows} | {', '.join(run.machines)} "
+            f"| {run.version} | {len(run.problems)} | {run.first[:10]} | {run.last[:10]} "
+            f"| [{run.file}](../published/{run.file}) |"
+        )
+    if not listed:
+        lines = ["No run is published yet: `gfy submit pack` makes one ready."]
+    if (out / "asv" / "index.html").is_file():
+        lines += ["", "[The dashboard of asv](asv/index.html) shows every stored benchmark over the commits."]
+    page = out / "published.md"
+    page.write_text("\n".join([head, *lines, ""]), "utf-8")
+    return page
 
 
 def stale() -> list[Path]:

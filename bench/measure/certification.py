@@ -7,6 +7,7 @@ process reaches the verdict.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,6 +65,14 @@ class Answer(NamedTuple):
     converged: list[np.ndarray]
 
 
+def point_digest(points: Sequence[np.ndarray]) -> str:
+    """The SHA-256 of some solutions: their dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for p in points:
+        digest.update(f"{p.dtype.str}{p.shape}".encode() + np.ascontiguousarray(p).tobytes())
+    return digest.hexdigest()
+
+
 def certificate_columns(
     bench: Bench, answer: Answer, tol: float, dtype: str, claims: bool = True
 ) -> dict[str, Any]:
@@ -75,6 +84,7 @@ def certificate_columns(
     steps = np.concatenate([np.atleast_1d(s).ravel() for s in answer.steps]).astype(float)
     converged = np.concatenate([np.atleast_1d(c).ravel() for c in answer.converged])
     columns: dict[str, Any] = {
+        "p_digest": point_digest(answer.p),
         "steps": float(steps.mean()) if steps.size else None,
         "steps_max": float(steps.max()) if steps.size else None,
         "converged": float(converged.mean()) if claims and converged.size else None,

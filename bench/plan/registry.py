@@ -26,7 +26,7 @@ import numpy as np
 import gfy
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
-from bench.store.environment import gpus
+from bench.store.environment import gpus, install_command
 from bench.store.media import visible
 from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
@@ -343,7 +343,7 @@ def make_problem(
 def backend_missing(name: str, device: str) -> str | None:
     """Why a backend cannot be used on a device here, in a sentence; None where it can."""
     if importlib.util.find_spec(name) is None:
-        return f"{name} is not installed: python -m pip install -c constraints.txt -e '.[{name}]'"
+        return f"{name} is not installed: {install_command(name)}"
     if device == "cpu":
         return None
     if device == "cuda" and not gpus():

@@ -11,16 +11,8 @@ Every node needs the same environment (`pip install -c constraints.txt -e '.[all
     dask worker tcp://HOST:8786 --nthreads 1             on every node that measures, once
     gfy compare --suite full --scheduler tcp://HOST:8786
 
-Under Slurm, PBS or LSF, dask-jobqueue starts both from a Python prompt, one whole node a worker so that nobody
-else disturbs the clock; under Kubernetes, dask-kubernetes does. Give the address they print to `--scheduler`:
-
-    from dask_jobqueue import SLURMCluster
-    cluster = SLURMCluster(cores=1, processes=1, memory="32GB", job_extra_directives=["--exclusive"])
-    cluster.scale(jobs=4); print(cluster.scheduler_address)
-
-    from dask_kubernetes.operator import KubeCluster
-    cluster = KubeCluster(name="gfy", image="an image with this environment", n_workers=4)
-    print(cluster.scheduler_address)
+An address of tls://HOST:8786 is used with the certificates that Dask's own configuration names. `examples/cluster` has
+files for that, for Slurm (dask-jobqueue) and for Kubernetes.
 """
 
 from __future__ import annotations
@@ -28,7 +20,8 @@ from __future__ import annotations
 import threading
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from bench.plan import registry
@@ -41,7 +34,7 @@ from bench.store.read import plain_rows
 PATIENCE = 15.0  # seconds without the scheduler before we give up
 SLACK = 600.0  # seconds beyond the limits of its cells in which a group must come back
 TRIES = 3  # how often a group is sent out whose worker died
-_one_at_a_time = threading.Lock()  # a node measures one group at a time, whatever its number of threads
+_one_at_a_time = threading.Lock()  # a worker measures one group at a time, whatever its number of threads
 
 Rows = list[tuple[str, dict[str, Any]]]
 
@@ -90,6 +83,22 @@ def check_plugin(expected: dict[str, str]) -> Any:
     return VersionCheck()
 
 
+@contextmanager
+def machine_to_oneself() -> Iterator[None]:
+    """Wait until no other worker of this user on this machine measures: several workers are still one machine."""
+    import fcntl
+    import os
+    import tempfile
+
+    path = os.path.join(tempfile.gettempdir(), f"gfy-measuring-{os.getuid()}.lock")
+    place = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
+        yield
+    finally:
+        os.close(place)
+
+
 def measure_remotely(
     group: Group, job: str, expected: dict[str, str], files: dict[str, str]
 ) -> tuple[dict[str, Any], Rows]:
@@ -103,7 +112,7 @@ def measure_remotely(
 
         raise WrongNode(get_worker().address, fault)
     rows: Rows = []
-    with _one_at_a_time:
+    with _one_at_a_time, nullcontext() if group.settings.accuracy_only else machine_to_oneself():
         runner = GroupRunner(threading.Event(), job)
         try:
             runner.run(group, lambda cell, columns: rows.append((cell.name, columns)))
@@ -145,6 +154,11 @@ class Cluster(Executor):
         dask.config.set({"distributed.comm.timeouts.connect": "10s"})
         try:
             client = Client(self._address, timeout=10, set_as_default=False)
+        except TypeError as error:  # an address of tls:// without certificates
+            raise RecordsError(
+                f"The scheduler at {self._address} asks for TLS and no certificates are configured: name them in a "
+                "Dask configuration, distributed.comm.tls (see examples/cluster/tls.yaml)."
+            ) from error
         except (OSError, TimeoutError, ValueError) as error:
             raise RecordsError(
                 f"There is no Dask scheduler at {self._address} ({error}): start one with `dask scheduler`."

@@ -102,11 +102,12 @@ def verify(path: File) -> list[str]:
         return faults  # its rows are not what they seem
     frame = read(path)
     for row in plain_rows(frame):
-        faults += _row_faults(row)
+        faults += row_faults(row)
     return faults + _machine_faults(frame)
 
 
-def _row_faults(row: dict[str, Any]) -> list[str]:
+def row_faults(row: dict[str, Any]) -> list[str]:
+    """Everything that is wrong with one row by itself, a sentence each."""
     name = str(row["key"])[:12]
     faults = []
     if row["schema"] != SCHEMA:
