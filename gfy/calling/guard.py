@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from gfy.errors import GfyError, GfyTypeError, GfyValueError
 
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[str, Any], None]
 
 
@@ -134,7 +134,7 @@ def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
     return found
 
 
-def guard(function: Callable[..., T]) -> Callable[..., T]:
+def guard(function: F) -> F:
     """A public function that asks of its arguments what its annotations declare.
 
     Example:
@@ -146,13 +146,13 @@ def guard(function: Callable[..., T]) -> Callable[..., T]:
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)
-    def guarded(*args: Any, **given: Any) -> T:
+    def guarded(*args: Any, **given: Any) -> Any:
         for name, value in (*zip(names, args, strict=False), *given.items()):
             if name in checks:
                 checks[name](name, value)
         return function(*args, **given)
 
-    return guarded
+    return cast(F, guarded)
 
 
 def guard_class(kind: type) -> None:
