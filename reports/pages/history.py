@@ -77,7 +77,8 @@ def _report(
     tables = [_table(moved, ids), *([verdict] if verdict is not None else [])]
     made = Report(
         rows=rows, tol=1e-6, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=[], rankings={},
-        failures=None, experiment_tables=tables, parts=[Part("Histories", pictures)], places=places(rows.frame),
+        failures=None, honesty=None, experiment_tables=tables, parts=[Part("Histories", pictures)],
+        places=places(rows.frame),
         rules=_rules(), limitations=limitations(rows, 1e-6),
     )  # fmt: skip
     worse = sum(change.worse for change in moved)
