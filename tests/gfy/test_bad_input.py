@@ -11,6 +11,8 @@ import pytest
 import gfy
 import solvers
 
+pytestmark = pytest.mark.thin(2)  # compiling for JAX takes most of the time
+
 BOX = gfy.Box(0.0, 1.0)
 PROBLEM = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
 LOSS = gfy.FenchelYoungLoss(PROBLEM)

@@ -15,6 +15,8 @@ import gfy
 from gfy.regularizers.base import Regularizer
 from gfy.theory.biconjugate import grid_conjugate, psi_conjugate, touching_input
 
+pytestmark = pytest.mark.thin(4)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 B, K = 3, 3
 MIX = np.array([[0.9, 0.1, 0.4], [0.2, 1.1, 0.0], [0.3, 0.0, 0.8], [0.0, 0.5, 0.6]])

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import gfy
 from gfy.theory.biconjugate import touching_input
 
+pytestmark = pytest.mark.thin(4)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 B, K = 64, 3
 BITS = np.array(list(itertools.product((0.0, 1.0), repeat=K)))

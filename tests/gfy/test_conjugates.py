@@ -14,6 +14,8 @@ import gfy
 import solvers
 from gfy.backend import get_backend
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 BOX = gfy.Box(0.0, 1.0)
 PAIRWISE = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(0.6), BOX)

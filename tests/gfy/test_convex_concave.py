@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import gfy
 
+pytestmark = pytest.mark.thin(4)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 BOX = gfy.Box(0.0, 1.0)
 N, D, M = 6, 4, 3

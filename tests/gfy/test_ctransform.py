@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import gfy
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 BILINEAR, METRICS = gfy.Bilinear(), {name: gfy.Metric(name) for name in ("euclidean", "manhattan")}
 

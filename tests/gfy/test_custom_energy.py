@@ -17,6 +17,8 @@ import gfy
 import solvers
 from gfy.backend import leaves, tree_map
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 Make = Callable[..., Any]
 BATCH, K, HIDDEN = 5, 4, 3
 STOP = gfy.Stop(1e-12, 5_000)

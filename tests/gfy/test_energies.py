@@ -14,6 +14,8 @@ from zoo import energy_inputs, energy_names
 import gfy
 from gfy.backend import get_backend
 
+pytestmark = pytest.mark.thin(4)  # compiling for JAX takes most of the time
+
 INDICES = range(len(energy_names()))
 
 

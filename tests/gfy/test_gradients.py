@@ -14,6 +14,8 @@ import gfy
 import solvers
 from gfy.backend import get_backend, tree_map
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 Make = Callable[..., Any]
 TIGHT = gfy.Stop(1e-13, 5_000)
 BOX = gfy.Box(0.0, 1.0)

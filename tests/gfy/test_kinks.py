@@ -161,6 +161,7 @@ def test_gradients_of_the_losses_agree_with_central_differences(backend: str, ma
         check_leaves(gradient(backend, make, tonumpy, lambda w, f=loss: f(w, make(y)), v), values, total)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 @pytest.mark.parametrize("kind", ["spen", "icnn"])
 def test_implicit_derivatives_of_the_argmax(kind: str, backend: str, make: Make) -> None:
@@ -179,6 +180,7 @@ def test_implicit_derivatives_of_the_argmax(kind: str, backend: str, make: Make)
         check_leaves(gradient(backend, make, tonumpy, fn, v), values, total)
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_loss_with_implicit_gradients() -> None:
     """In JAX: the multipliers move with v as well. The reference differentiates the first derivative by differences."""
     jax = pytest.importorskip("jax")
@@ -256,6 +258,7 @@ class Chain(gfy.Energy):
         return Kinks(v.u - v.M[..., -1, :], -v.b[..., -1], layers, one[0])
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_an_energy_of_a_third_party_with_three_layers_gets_everything(backend: str, make: Make) -> None:
     import cvxpy as cp

@@ -12,6 +12,8 @@ import pytest
 import gfy
 from gfy.gradients import linear
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 Make = Callable[..., Any]
 K, M, BATCH = 4, 2, 3
 GAMMA = 0.7

@@ -14,6 +14,8 @@ from zoo import energy_inputs, energy_names
 import gfy
 from gfy.backend import get_backend
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 SEEDS = st.integers(0, 2**31)
 BOX = gfy.Box(0.0, 1.0)
 TIGHT = gfy.Stop(1e-12, 3_000)

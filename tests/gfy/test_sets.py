@@ -12,7 +12,7 @@ from zoo import K, domains
 
 import gfy
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.thin(3)]
 ALL = [*domains(), gfy.Birkhoff()]
 
 

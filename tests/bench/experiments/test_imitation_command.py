@@ -97,6 +97,7 @@ def test_the_whole_experiment_in_small_and_resumed(
         reproduce(options(data, tmp_path, settings=["tuned"], seeds=4, episodes=3))
 
 
+@pytest.mark.slow
 def test_cells_side_by_side_are_the_cells_one_by_one(data: Path, tmp_path: Path) -> None:
     for jobs in (1, 2):
         reproduce(options(data, tmp_path / str(jobs), seeds=1, episodes=1, jobs=jobs))

@@ -58,6 +58,7 @@ def test_train_resume_and_predict(tmp_path: Path) -> None:
         invoke(predict, str(tmp_path / "nowhere"))
 
 
+@pytest.mark.slow
 def test_quick_reproduction_is_resumable(tmp_path: Path) -> None:
     arguments = [
         "multilabel",

@@ -47,6 +47,7 @@ def test_time_to_score_stores_the_curve(
     assert "curve" not in found[0]  # the CSV file has one number a field
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_the_recipe_is_settled_on_held_out_examples_and_resumable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: Dataset

@@ -22,6 +22,8 @@ from bench.experiments.train.saved import Saved, predict, read, save  # noqa: E4
 from gfy.errors import GfyValueError  # noqa: E402
 from solvers.methods.nearly_linear import NearlyLinear  # noqa: E402
 
+pytestmark = pytest.mark.thin(3)  # compiling for JAX takes most of the time
+
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
@@ -78,6 +80,7 @@ def test_the_other_losses_train(loss: str, gradient: str, dataset: Dataset) -> N
         assert trainer.accuracy(params, train.X, train.Y)[0, 0] > before + 0.03
 
 
+@pytest.mark.slow
 def test_one_program_for_the_grid_trains_what_single_programs_train(dataset: Dataset) -> None:
     train, _ = normalised(dataset.train, dataset.test)
     recipe = Recipe(Model("pairwise", 12, 5, rank=2), epochs=4, tol=1e-7)

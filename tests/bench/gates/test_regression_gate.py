@@ -85,6 +85,7 @@ def test_a_slowed_solver_is_caught(repo: Path) -> None:
     assert found["gradient error"] == "same"
 
 
+@pytest.mark.slow
 def test_a_less_accurate_solver_is_caught(repo: Path) -> None:
     found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3))
     assert found["certified gap"] == "worse"
