@@ -22,6 +22,7 @@ from bench.measure.programs import Bench, Staged, argmax_gradient, forward, set_
 from bench.measure.reference import Reference, reference
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
+from gfy.errors import GfyValueError
 
 UNSTEADY = ("not finite", "crashed", "unsupported")
 
@@ -59,7 +60,7 @@ class Preparation:
     def first(self, make: Any, cell: Cell, mode: Any, starts: Any = None) -> tuple[Staged, Program, Any, Any]:
         """A staged program that has run once, its result and its memory."""
         staged = self.stage(make, cell, mode)
-        program = staged.at(float(cell.columns["tol"]), starts)
+        program = staged.at(given_tolerance(cell), starts)
         program.owner = cell.name
         with Peak(self._bench.backend.name, self._device) as peak:
             result = program.first()
@@ -67,7 +68,7 @@ class Preparation:
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
-        tol, steps = float(cell.columns["tol"]), int(cell.columns["max_steps"])
+        tol, steps = given_tolerance(cell), int(cell.columns["max_steps"])
         own = make is not forward or mode.name == "unrolled"
         key = (make, cell.solver, repr(mode) if own else None)
         known = self._staged.get(key)
@@ -75,8 +76,8 @@ class Preparation:
             return known
         solver = solver_of(cell.solver)
         # A solver of steps is stopped by the loop, which compares; of any other it is not known what it does with it.
-        fixed = getattr(solver, "fixed_tolerance", not hasattr(solver, "step"))
-        fixed = fixed or (known is not None and not known.dynamic)
+        fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
+        fixed = fixed or (True if known is not None and not known.dynamic else fixed)
         self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
         return self._staged[key]
 
@@ -89,7 +90,7 @@ class Preparation:
             claims = mode.name != "unrolled"
             columns = certificate_columns(self._bench, solutions, tol, self._dtype, claims) | peak
             if self._settings.break_even and self._bench.backend.staged:
-                columns["eager_s"] = staged.eager_seconds(tol)
+                columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
             self._forwards[key] = Forward(program, solutions, columns)
         return self._forwards[key]
 
@@ -121,6 +122,11 @@ class Preparation:
         return result[-1][1] if self._bench.sequence else result[1]
 
 
+def given_tolerance(cell: Cell) -> float:
+    """What the solver is given as its tolerance: the level, or what a search found to reach it."""
+    return float(cell.columns.get("tol_given") or cell.columns["tol"])
+
+
 @cache
 def solver_of(text: str) -> Any:
     return registry.make_solver(text)
@@ -130,6 +136,11 @@ def build(cell: Cell) -> Bench:
     """The arrays a group works on, from the columns of any of its cells."""
     columns = cell.columns
     work = registry.make_problem(cell.problem, columns["problem_params"], int(columns["seed"]))
+    if not work.same_numbers(columns.get("problem_probe")):
+        raise GfyValueError(
+            f"The problem {work.name} made other numbers from the seed {work.seed} than when it was planned: its "
+            "recipe must draw from nothing but the generator that it is given."
+        )
     return set_up(work.instance, columns["backend"], columns["device"], columns["dtype"])
 
 

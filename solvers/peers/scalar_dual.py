@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class ScipyFindRoot:
     Reference: Chandrupatla (1997), the bracketing method behind it.
     """
 
+    fixed_tolerance: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         return "ScipyFindRoot"
@@ -48,7 +50,7 @@ class ScipyFindRoot:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None, stop: Stop) -> Answer:
             from scipy.optimize import elementwise
 
             linear, A = parts(problem, inputs)
@@ -92,6 +94,8 @@ def _refused(batch: tuple[int, ...], k: int) -> Answer:
 @dataclass(frozen=True)
 class JaxoptBisection:
     """`jaxopt.Bisection` on the dual equation of every example, vmapped; p [..., k], A [..., k, 1]."""
+
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import gfy
 from gfy.backend import backend_of
 
@@ -145,3 +147,21 @@ class OwnProblem:
         problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
         v = gfy.Bilinear.Input(rng.normal(size=(batch, k)))
         return Instance(problem, (v,), (rng.normal(size=(batch, k)) > 0).astype(float))
+
+
+class DeafProblem(OwnProblem):
+    """A problem that does not listen to its seed."""
+
+    name = "deaf-problem"
+
+    def make(self, rng: Any, k: int, batch: int) -> Any:
+        return super().make(np.random.default_rng(7), k, batch)
+
+
+class RestlessProblem(OwnProblem):
+    """A problem that draws from a generator of its own, whatever seed it is given."""
+
+    name = "restless-problem"
+
+    def make(self, rng: Any, k: int, batch: int) -> Any:
+        return super().make(np.random.default_rng(), k, batch)

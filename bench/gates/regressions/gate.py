@@ -17,13 +17,14 @@ import numpy as np
 from bench.gates.problems import make
 from bench.gates.regressions.cells import Cell
 from bench.gates.regressions.checkout import side_by_side
-from bench.gates.regressions.verdict import Verdict, judge
+from bench.gates.regressions.verdict import METRICS, Verdict, controlled, judge
 from bench.measure.clock import Program, rotate
 from bench.measure.programs import set_up
 from bench.measure.reference import Reference, reference
 from gfy.backend import leaves
 
 PROBE = Path(__file__).with_name("probe.py")
+TIMED = tuple(metric for metric, (kind, _, _) in METRICS.items() if kind == "ratio")
 
 
 class ProbeError(RuntimeError):
@@ -97,10 +98,10 @@ class Remote(Program):
 
 
 def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
-    """The verdicts on certified gap and gradient error, over several seeds, by this copy's judge and reference."""
+    """The verdicts on certified gap and gradient errors, over several seeds, by this copy's judge and reference."""
     gaps: list[list[float]] = [[], []]
-    errors: list[list[float]] = [[], []]
-    unchecked = ""
+    errors: dict[str, list[list[float]]] = {"gradient error": [[], []], "argmax gradient error": [[], []]}
+    unchecked: dict[str, str] = {}
     for seed in range(seeds):
         bench = set_up(make(cell.family, cell.k, cell.batch, cell.rank, seed).instance, cell.backend)
         known = reference(bench)
@@ -109,35 +110,52 @@ def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
             probe.ask(do="prepare", cell=cell.asdict(), seed=seed)
             reply = probe.ask(do="accuracy")
             gaps[side].append(reply["gap"])
-            if isinstance(known, Reference) and known.loss.missing is None:
-                gradient = [np.reshape(x, shape) for x, shape in zip(reply["gradient"], shapes, strict=True)]
-                errors[side].append(known.loss.compare(known.along(gradient))[0] or 0.0)
-            else:
-                unchecked = known if isinstance(known, str) else str(known.loss.missing)
+            for metric, gradient in zip(errors, (reply["gradient"], reply["argmax"]), strict=True):
+                slopes = known if isinstance(known, str) else known.loss
+                if metric == "argmax gradient error" and isinstance(known, Reference):
+                    slopes = known.argmax
+                if isinstance(slopes, str) or slopes.missing is not None:
+                    unchecked[metric] = slopes if isinstance(slopes, str) else str(slopes.missing)
+                elif isinstance(gradient, str):
+                    unchecked[metric] = gradient
+                else:
+                    parts = [np.reshape(x, shape) for x, shape in zip(gradient, shapes, strict=True)]
+                    assert isinstance(known, Reference)
+                    errors[metric][side].append(slopes.compare(known.along(parts))[0] or 0.0)
     found = [judge(cell.name, "certified gap", [gaps[0]], [gaps[1]])]
-    if unchecked:
-        return [*found, not_comparable(cell, "gradient error", unchecked)]
-    return [*found, judge(cell.name, "gradient error", [errors[0]], [errors[1]])]
+    for metric, sides in errors.items():
+        told = unchecked.get(metric)
+        found.append(
+            not_comparable(cell, metric, told) if told else judge(cell.name, metric, [sides[0]], [sides[1]])
+        )
+    return found
 
 
 def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float | None) -> list[Verdict]:
-    samples: dict[str, list[list[list[float]]]] = {"time": [[], []], "gradient time": [[], []]}
+    """Every verdict of a cell. A second process of BASE takes its turns too: the control of each verdict on time."""
+    samples: dict[str, list[list[list[float]]]] = {}
     accuracy: list[Verdict] = []
     for launch in range(effort.launches):
-        with Probe(places[0]) as base, Probe(places[1]) as head:
-            probes = (base, head)
+        with Probe(places[0]) as base, Probe(places[1]) as head, Probe(places[0]) as control:
+            probes = (base, head, control)
             if launch == 0:
-                accuracy = _accuracy(cell, probes, effort.seeds)
-            for probe in probes:
-                probe.ask(do="prepare", cell=cell.asdict(), seed=0)
-            remote = {metric: [Remote(probe, metric) for probe in probes] for metric in samples}
-            everyone = [program for pair in remote.values() for program in pair]
+                accuracy = _accuracy(cell, probes[:2], effort.seeds)
+            timed = [set(probe.ask(do="prepare", cell=cell.asdict(), seed=0)["timed"]) for probe in probes]
+            remote = {
+                metric: [Remote(probe, metric) for probe in probes]
+                for metric in TIMED
+                if all(metric in names for names in timed)
+            }
+            everyone = [program for side in remote.values() for program in side]
             rotate(everyone, effort.rounds, float("inf"), seed=launch, slice_s=effort.slice_s)
-            for metric, pair in remote.items():
-                for side, program in enumerate(pair):
-                    samples[metric][side].append(program.samples)
-    timed = [judge(cell.name, m, sides[0], sides[1], matters=matters) for m, sides in samples.items()]
-    return timed + accuracy
+            for metric, sides in remote.items():
+                for side, program in enumerate(sides):
+                    samples.setdefault(metric, [[], [], []])[side].append(program.samples)
+    found = []
+    for metric, (one, other, same) in samples.items():
+        verdict = judge(cell.name, metric, one, other, matters=matters)
+        found.append(controlled(verdict, judge(cell.name, metric, one, same, matters=matters)))
+    return found + accuracy
 
 
 def not_comparable(cell: Cell, metric: str, reason: str) -> Verdict:

@@ -42,6 +42,19 @@ def _rough(solve):
 ProjectedGradient.solve = _rough(ProjectedGradient.solve)
 """
 
+TRIPLED = """
+
+def _tripled(argmax):
+    def wrong(self, problem, solver, v, p0=None, stop=None):
+        p = argmax(self, problem, solver, v, p0, stop)
+        return 3.0 * p - 2.0 * p.detach()
+
+    return wrong
+
+
+Implicit.argmax = _tripled(Implicit.argmax)
+"""
+
 
 def git(repo: Path, *args: str) -> str:
     name = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -64,8 +77,16 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(place, "tag", "start")
     solver = place / "solvers" / "methods" / "projected_gradient.py"
     plain = solver.read_text()
-    for tag, text in (("unchanged", "\n# a comment\n"), ("slowed", SLOWED), ("rough", ROUGH)):
+    mode = place / "gfy" / "gradients" / "implicit.py"
+    right = mode.read_text()
+    for tag, text in (
+        ("unchanged", "\n# a comment\n"),
+        ("slowed", SLOWED),
+        ("rough", ROUGH),
+        ("tripled", ""),
+    ):
         solver.write_text(plain + text)
+        mode.write_text(right + (TRIPLED if tag == "tripled" else ""))
         git(place, "commit", "--quiet", "-am", tag)
         git(place, "tag", tag)
     return place
@@ -91,6 +112,14 @@ def test_a_less_accurate_solver_is_caught(repo: Path) -> None:
     assert found["gradient error"] == "worse"
 
 
+def test_a_scaled_derivative_of_the_maximiser_is_caught(repo: Path) -> None:
+    """A dp*/dv that is three times too large leaves the gradient of the loss as it is."""
+    found = verdicts(repo, "tripled", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
+    assert found["argmax gradient error"] == "worse"
+    assert found["gradient error"] == "same"
+    assert found["certified gap"] == "same"
+
+
 @pytest.mark.slow
 def test_an_unchanged_solver_is_not_reported(repo: Path) -> None:
     found = verdicts(repo, "unchanged", Effort(launches=3, rounds=10, slice_s=0.02, seeds=2))
@@ -99,7 +128,7 @@ def test_an_unchanged_solver_is_not_reported(repo: Path) -> None:
 
 def test_an_unchanged_solver_keeps_its_accuracy_verdicts(repo: Path) -> None:
     found = verdicts(repo, "unchanged", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
-    assert found["certified gap"] == found["gradient error"] == "same"
+    assert found["certified gap"] == found["gradient error"] == found["argmax gradient error"] == "same"
     assert found["time"] != "not comparable"
 
 
