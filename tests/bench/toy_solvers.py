@@ -135,6 +135,24 @@ class Raises(Broken):
         raise ZeroDivisionError("one over nothing")
 
 
+@dataclass(frozen=True)
+class Tripled(Ascent):
+    """Makes the derivatives of implicit differentiation three times too large, in the process that it runs in."""
+
+    name: str = "Tripled"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        attach = gfy.Implicit.attach
+        if attach.__name__ == "attach":
+
+            def wrong(self: Any, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop()) -> Any:
+                found = attach(self, problem, v, p, stop)
+                return 3.0 * found - 2.0 * backend_of(v).stop_gradient(found)
+
+            gfy.Implicit.attach = wrong
+        return super().solve(problem, v, p0, stop)
+
+
 class OwnProblem:
     """A problem of a user's own: any class with a name, defaults and make."""
 

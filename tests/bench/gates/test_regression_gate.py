@@ -44,15 +44,15 @@ ProjectedGradient.solve = _rough(ProjectedGradient.solve)
 
 TRIPLED = """
 
-def _tripled(argmax):
-    def wrong(self, problem, solver, v, p0=None, stop=None):
-        p = argmax(self, problem, solver, v, p0, stop)
-        return 3.0 * p - 2.0 * p.detach()
+def _tripled(attach):
+    def wrong(self, problem, v, p, stop=Stop()):
+        found = attach(self, problem, v, p, stop)
+        return 3.0 * found - 2.0 * found.detach()
 
     return wrong
 
 
-Implicit.argmax = _tripled(Implicit.argmax)
+Implicit.attach = _tripled(Implicit.attach)
 """
 
 
