@@ -149,6 +149,8 @@ def _asv_cell(
         "machine_info": {key: machine.get(key) for key in ("cpu", "os", "ram", "num_cpu")},
         "versions": {"python": content.get("python")}, "score_name": suite, "extra": {},
     }  # fmt: skip
+    named = suite.rpartition(".")[2].lower()
+    row["gradient"] = next((mode for mode in ("implicit", "unrolled") if named.startswith(mode)), None)
     row |= asv_parameters(params)
     return row
 

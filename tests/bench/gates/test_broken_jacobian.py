@@ -12,7 +12,6 @@ import gfy
 from bench.gates.argmax import argmax_call
 from bench.gates.bars.differentiate import gradient_call
 from bench.gates.problems import make
-from bench.measure import environment
 from bench.measure.certification import argmax_columns, gradient_columns
 from bench.measure.programs import set_up, to_numpy
 from bench.measure.reference import Reference, reference
@@ -20,7 +19,7 @@ from bench.plan.matrix import plan
 from bench.plan.registry import make_solver
 from bench.plan.suite import from_dict
 from bench.run.executor import Local
-from bench.store import Store
+from bench.store import Store, environment
 from gfy.backend import backend_of, leaves
 
 TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
