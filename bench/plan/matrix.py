@@ -129,6 +129,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     registry.check_params(family, entry.params)
     ways = [(text, solver, mode, solver_columns(solver, mode)) for text, solver in chosen for mode in modes]
     probes: dict[float, int] = {}
+    asked: dict[tuple[int, str], str | None] = {}  # what a way says of the problem, whichever seed and dtype
     for seed in entry.axes.get("seeds") or suite.seeds or [suite.seed]:
         try:
             work = registry.make_problem(entry.family, entry.params, int(seed))
@@ -149,9 +150,11 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
             cells = []
             missing = registry.backend_missing(backend, device)
             held = [t for t in tolerances if t >= FINEST[dtype]]
-            for text, solver, mode, columns in ways:
+            for number, (text, solver, mode, columns) in enumerate(ways):
                 base = {**common, **columns}
-                reason = missing or refuses(solver, mode, work.instance, backend)
+                if missing is None and (number, backend) not in asked:
+                    asked[number, backend] = refuses(solver, mode, work.instance, backend)
+                reason = missing or asked[number, backend]
                 if reason is None and not held:
                     reason = f"{dtype} does not hold a relative gap of {tolerances[0]:g}"
                 if reason is not None:

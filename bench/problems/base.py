@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -105,12 +106,14 @@ class Named:
     def batch(self) -> int:
         return self.instance.batch
 
-    @property
+    @cached_property
     def probe(self) -> float:
         """A seeded projection of all its numbers: problems of other numbers have another one."""
         rng = np.random.default_rng(PROBE_SEED)
         parts = [self.instance.targets, *leaves(self.instance.inputs)]
-        arrays = [np.asarray(x, dtype=np.float64).ravel() for x in parts]
+        arrays = [
+            np.asarray(x, dtype=np.float64).ravel() for x in parts if np.asarray(x).dtype.kind in "fiub"
+        ]
         return float(sum(rng.normal(size=x.size) @ x for x in arrays))
 
     def same_numbers(self, probe: float | None) -> bool:
