@@ -36,7 +36,7 @@ class Verdict:
 
 
 def controlled(found: Verdict, control: Verdict) -> Verdict:
-    """The verdict beside the one of BASE against itself: where that one sees a change, nothing can be told.
+    """The verdict beside the one of BASE against itself: a change that BASE shows against itself as well is none.
 
     Args:
         found: HEAD against BASE.
@@ -46,9 +46,10 @@ def controlled(found: Verdict, control: Verdict) -> Verdict:
         The verdict with the interval of the control.
     """
     found = replace(found, control=(control.low, control.high))
-    if control.verdict == "same" or found.verdict == "not comparable":
+    apart = found.low > control.high if found.verdict == "worse" else found.high < control.low
+    if found.verdict not in ("worse", "better") or apart:
         return found
-    return replace(found, verdict="cannot tell", reason=f"base against itself is {control.verdict}")
+    return replace(found, verdict="cannot tell", reason="base differs as much from itself")
 
 
 def interval(
