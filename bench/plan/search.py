@@ -31,7 +31,7 @@ def tightened(cell: Cell, row: Mapping[str, Any]) -> Cell | None:
         >>> columns = {"kind": "compare", "tol": 1e-6, "dtype": "float64"}
         >>> row = columns | {"status": "not converged", "gap_rel": 1e-4, "converged": 1.0}
         >>> tightened(Cell(columns), row).columns["tol_given"]
-        1e-08
+        5e-09
     """
     level, gap = cell.columns.get("tol"), row.get("gap_rel")
     if row["status"] != "not converged" or not level or not gap or row.get("converged") != 1:
@@ -39,7 +39,7 @@ def tightened(cell: Cell, row: Mapping[str, Any]) -> Cell | None:
     given = float(cell.columns.get("tol_given") or level)
     before = list(cell.columns.get("search") or [])
     tried = [*before, {"tol": given, "gap_rel": gap, "converged": row["converged"]}]
-    tighter = float(f"{given * min(0.1, level / gap):.0e}")
+    tighter = float(f"{given * min(0.1, 0.5 * level / gap):.0e}")
     stuck = bool(before) and gap > USEFUL * before[-1]["gap_rel"]
     if stuck or len(tried) >= MOST_TRIES or tighter < SMALLEST[str(cell.columns.get("dtype", "float64"))]:
         return None

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -76,12 +77,15 @@ class Probe:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to look: launches of both processes, rounds in each, seconds of a turn, seeds for accuracy."""
+    """How long to look: launches of the processes, rounds in each, seconds of a turn, seeds for accuracy, and whether
+    a second process of BASE shows what changes by itself.
+    """
 
     launches: int = 3
     rounds: int = 12
     slice_s: float = 0.02
     seeds: int = 5
+    control: bool = True
 
 
 class Remote(Program):
@@ -136,8 +140,9 @@ def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float 
     samples: dict[str, list[list[list[float]]]] = {}
     accuracy: list[Verdict] = []
     for launch in range(effort.launches):
-        with Probe(places[0]) as base, Probe(places[1]) as head, Probe(places[0]) as control:
-            probes = (base, head, control)
+        with ExitStack() as stack:
+            sides = [*places, places[0]] if effort.control else places
+            probes = [stack.enter_context(Probe(place)) for place in sides]
             if launch == 0:
                 accuracy = _accuracy(cell, probes[:2], effort.seeds)
             timed = [set(probe.ask(do="prepare", cell=cell.asdict(), seed=0)["timed"]) for probe in probes]
@@ -148,13 +153,15 @@ def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float 
             }
             everyone = [program for side in remote.values() for program in side]
             rotate(everyone, effort.rounds, float("inf"), seed=launch, slice_s=effort.slice_s)
-            for metric, sides in remote.items():
-                for side, program in enumerate(sides):
-                    samples.setdefault(metric, [[], [], []])[side].append(program.samples)
+            for metric, programs in remote.items():
+                for side, program in enumerate(programs):
+                    samples.setdefault(metric, [[] for _ in sides])[side].append(program.samples)
     found = []
-    for metric, (one, other, same) in samples.items():
+    for metric, (one, other, *same) in samples.items():
         verdict = judge(cell.name, metric, one, other, matters=matters)
-        found.append(controlled(verdict, judge(cell.name, metric, one, same, matters=matters)))
+        for again in same:
+            verdict = controlled(verdict, judge(cell.name, metric, one, again, matters=matters))
+        found.append(verdict)
     return found + accuracy
 
 

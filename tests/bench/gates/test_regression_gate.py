@@ -99,7 +99,7 @@ def verdicts(repo: Path, head: str, effort: Effort) -> dict[str, str]:
 
 
 def test_a_slowed_solver_is_caught(repo: Path) -> None:
-    found = verdicts(repo, "slowed", Effort(launches=1, rounds=8, slice_s=0.01, seeds=2))
+    found = verdicts(repo, "slowed", Effort(launches=1, rounds=8, slice_s=0.01, seeds=2, control=False))
     assert found["time"] == "worse"
     assert found["gradient time"] == "worse"
     assert found["certified gap"] == "same"
@@ -107,14 +107,14 @@ def test_a_slowed_solver_is_caught(repo: Path) -> None:
 
 
 def test_a_less_accurate_solver_is_caught(repo: Path) -> None:
-    found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3))
+    found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3, control=False))
     assert found["certified gap"] == "worse"
     assert found["gradient error"] == "worse"
 
 
 def test_a_scaled_derivative_of_the_maximiser_is_caught(repo: Path) -> None:
     """A dp*/dv that is three times too large leaves the gradient of the loss as it is."""
-    found = verdicts(repo, "tripled", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
+    found = verdicts(repo, "tripled", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2, control=False))
     assert found["argmax gradient error"] == "worse"
     assert found["gradient error"] == "same"
     assert found["certified gap"] == "same"
