@@ -51,5 +51,5 @@ def preferred(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     if (new["status"] == "ok") != (old["status"] == "ok"):
         return bool(new["status"] == "ok")
     if new.get("tol_given") != old.get("tol_given"):
-        return (new.get("gap_rel") or float("inf")) < (old.get("gap_rel") or float("inf"))
+        return bool((new.get("gap_rel") or float("inf")) < (old.get("gap_rel") or float("inf")))
     return old["load"] is None or new.get("load") is None or bool(new["load"] <= old["load"])
