@@ -175,6 +175,20 @@ def asv_publish(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def exports(session: nox.Session) -> None:
+    """Run the exported benchmark with benchopt, and the exported history with Apache Otava."""
+    install(session, "jax", "torch", "report", "test")
+    session.install("-c", "constraints.txt", "benchopt")
+    otava = Path(session.create_tmp()).resolve() / "otava"  # it pins a numpy of its own
+    session.run("python", "-m", "venv", str(otava))
+    session.run(
+        str(otava / "bin" / "python"), "-m", "pip", "install", "--quiet", "apache-otava", external=True
+    )
+    path = os.pathsep.join([session.bin, str(otava / "bin"), os.environ.get("PATH", "")])
+    session.run("python", "-m", "pytest", "-rs", "tests/bench/exports", *session.posargs, env={"PATH": path})
+
+
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Make the pages of the stored rows, build the site strictly and offline into site/, and follow every link."""
     install(session, "docs", "report", "test", "lint")  # ruff lays out long signatures

@@ -25,6 +25,9 @@ VERBS = {
     "explain": "Say which theorems, solvers and gradient modes apply to a problem, and why not the others.",
     "doctor": "Show versions, devices and threads, what is missing and how to install it.",
     "records": "Export, merge, verify and show stored rows.",
+    "submit": "Pack a run so that others can check it, or check a pack that someone sent.",
+    "archive": "List, fetch and add published runs.",
+    "export": "Write the suite or its history in the formats of other tools: benchopt, Otava.",
     "regressions": "Say better, same or worse of two commits, measured interleaved.",
 }
 

@@ -25,17 +25,20 @@ if str(ROOT) not in sys.path:  # a checkout that was never installed
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reports.answers.evidence import Evidence
+    from reports.answers.question import Question
     from reports.figures.base import Drawn
 
 RESULTS = ROOT / "docs" / "results"
 FIGURES = ROOT / "docs" / "figures"
 MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
-KEPT = ("headline", "profile-loss-gradient")  # the README shows these, so the source tree keeps them
+KEPT = ("headline", "answers")  # the README shows these, so the source tree keeps them
 # What `--site` makes beside them, and what the site calls it; none of it is in the source tree.
 PAGES = {
     "results/imitation.md": "Imitation learning",
     "results/multilabel.md": "Multilabel classification",
     "results/report/report.html": "What to use, and how sure (gfy report)",
+    "results/published.md": "Published runs (gfy archive)",
 }
 MADE = (*PAGES, "figures/geometry.svg", "figures/loss-curves.svg")
 
@@ -77,22 +80,43 @@ def answer() -> str:
     store = RESULTS / "compare.sqlite"
     if not store.is_file():
         return "No comparison is kept yet: `nox -s compare` makes one, and this picture with it."
-    from reports.answers.verdict import verdicts
+    evidence, question = published_answer()
+    from dataclasses import replace
+
+    from reports.answers.question import answer as answered
+    from reports.data.words import BACKENDS
+
+    told = []
+    for place in sorted(
+        p for p in evidence.counts if p._replace(backend="") == question.place._replace(backend="")
+    ):
+        lines = answered(evidence, replace(question, place=place))
+        wins = Counter(line.best.solver for line in lines if line.best is not None)
+        ties = sum(line.sure == "tie" for line in lines)
+        words = ", ".join(f"{name} on {number}" for name, number in wins.most_common())
+        told.append(
+            f"in {BACKENDS.get(place.backend, place.backend)} {words} of {len(lines)} problems ({ties} by a tie)"
+        )
+    alt = "For each problem the fastest certified choice and its time, in each framework"
+    return (
+        f'<img src="docs/figures/answers.svg" width="860" alt="{alt}">\n\n'
+        "*The fastest choice for the loss and its gradient that is certified to a relative gap of 1e-6, one line per "
+        f"problem, frameworks apart: {'; '.join(told)}. From {sum(evidence.counts.values()):,} "
+        "[rows](docs/results/compare.sqlite); `gfy report --results docs/results/compare.sqlite --open` answers for "
+        "your framework, need and size.*"
+    )
+
+
+def published_answer() -> tuple[Evidence, Question]:
+    """The evidence in the published comparison, and the question that the README answers."""
+    from reports.answers.evidence import collect
+    from reports.answers.question import preset
     from reports.data.load import load
 
-    frame = load([store]).compared
-    judged = [v for v in verdicts(frame, needs=("loss-gradient",)) if v.winner is not None]
-    wins = Counter(v.winner.choice.solver for v in judged if v.winner is not None)
-    ties = sum(bool(v.ties) for v in judged)
-    told = ", ".join(f"{name} on {number}" for name, number in wins.most_common())
-    alt = "For each choice the share of problems on which it is within a factor of the fastest certified time"
-    return (
-        f'<img src="docs/figures/profile-loss-gradient.svg" width="560" alt="{alt}">\n\n'
-        "*How often is a choice of solver, gradient mode and framework within a factor of the fastest one, at equal "
-        f"certified accuracy? Of {len(judged)} problem families the quickest loss and gradient comes from {told} "
-        f"({ties} by a tie). From {len(frame):,} [rows](docs/results/compare.sqlite); "
-        "`gfy report --results docs/results/compare.sqlite --open` shows the whole report.*"
-    )
+    evidence = collect(load([RESULTS / "compare.sqlite"]).compared, ["loss-gradient"], [1e-6])
+    question = preset(evidence)
+    assert question is not None, "the published comparison has rows"
+    return evidence, question
 
 
 def results() -> str:
@@ -133,7 +157,6 @@ def documents() -> dict[Path, str]:
 def pictures() -> list[Drawn]:
     """The pictures of the README, from the stored rows."""
     from reports.answers.bars import races
-    from reports.data.load import load
     from reports.figures import base, draw_all, headline
     from reports.figures.palette import Palette
 
@@ -142,8 +165,8 @@ def pictures() -> list[Drawn]:
     with base.style():
         drawn.append(headline.draw(races(frame)) if frame is not None else None)
         if store.is_file():
-            rows = load([store]).compared
-            drawn.append(draw_all.profile_of(rows, Palette(rows["solver"]), 1e-6, "loss-gradient"))
+            evidence, question = published_answer()
+            drawn += draw_all.answered(evidence, question, Palette(evidence.origins))
     return [d for d in drawn if d is not None]
 
 
@@ -188,6 +211,42 @@ def site(docs: Path = ROOT / "docs") -> None:
         if len(study(trained, name)):
             write_study(trained, name, out)
     write_imitation(read(kept["imitation"]), out)
+    published(docs)
+
+
+def published(docs: Path, archive: Path = ROOT / "docs" / "published") -> Path:
+    """Write the index of all published runs, and the report of each beside it."""
+    import tempfile
+
+    from bench.sharing.archive import runs, unpacked
+    from reports.pages.render import build_report
+
+    out = docs / "results"
+    head = (
+        "# Published runs\n\nEvery run here was checked when it came: its checksums, the agreement of its columns, "
+        "and a sample of its rows that was certified again. Times of two machines are never compared.\n"
+    )
+    lines = [
+        "| run | rows | machines | version | problems | from | to | pack |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    listed = runs(str(archive))
+    for run in listed:
+        with tempfile.TemporaryDirectory() as folder:
+            store = unpacked(archive / run.file, Path(folder) / f"{run.name}.sqlite")
+            build_report([store], out / "published" / run.name)
+        lines.append(
+            f"| [{run.name}](published/{run.name}/report.html) | {run.rows} | {', '.join(run.machines)} "
+            f"| {run.version} | {len(run.problems)} | {run.first[:10]} | {run.last[:10]} "
+            f"| [{run.file}](../published/{run.file}) |"
+        )
+    if not listed:
+        lines = ["No run is published yet: `gfy submit pack` makes one ready."]
+    if (out / "asv" / "index.html").is_file():
+        lines += ["", "[The dashboard of asv](asv/index.html) shows every stored benchmark over the commits."]
+    page = out / "published.md"
+    page.write_text("\n".join([head, *lines, ""]), "utf-8")
+    return page
 
 
 def stale() -> list[Path]:

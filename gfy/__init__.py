@@ -1,6 +1,7 @@
 """Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard_all
 from gfy.calling.shadows import warn_of_shadows
 from gfy.certificate import Certificate, certify
 from gfy.checks import debug
@@ -64,4 +65,5 @@ __all__ = [
     "infimal_convolution", "solve_biconjugate",
 ]  # fmt: skip
 
+guard_all(__all__, globals())
 warn_of_shadows()

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import Backend, backend_of, get_backend, is_floating, leaves, tree_map
+from gfy.calling.guard import guard
 from gfy.calling.telling import warn_once
+from gfy.checks import check_against
 from gfy.energies.base import Dense, Energy, LowRank
-from gfy.errors import GfyValueError, PrecisionWarning
+from gfy.errors import GfyTypeError, GfyValueError, PrecisionWarning
 from gfy.numerics.arithmetic import dot, matvec, transpose
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
@@ -64,6 +66,7 @@ class Certificate(NamedTuple):
         return "gap bounds the suboptimality of p"
 
 
+@guard
 def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     """The certificate of p for max_{p in C} Phi(v, p) - Omega(p): float64, whatever dtype and framework solved.
 
@@ -279,6 +282,8 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
     for name, part in zip(fields, v, strict=True):
         arrays = [source.to_numpy(leaf) for leaf in leaves(part) if hasattr(leaf, "dtype")]
         bad = sum(int((~np.isfinite(x)).sum()) for x in arrays if x.dtype.kind in "fc")
+        if any(x.dtype.kind == "c" for x in arrays):
+            raise GfyTypeError(f"{energy.name}.Input.{name} must hold real numbers, got complex ones")
         if bad:
             raise GfyValueError(f"{energy.name}.Input.{name} holds {bad} values that are NaN or infinite")
     sentence = energy.concavity_violation(v)
@@ -287,6 +292,7 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
     if not p.ndim:
         raise GfyValueError("p must have at least one axis, its last the coordinates of p")
     problem.domain.check_dim(p.shape[-1])
+    check_against(energy, v, tuple(p.shape))
     if not np.isfinite(p).all():
         raise GfyValueError("p holds values that are NaN or infinite: there is nothing to certify")
     if p.size == 0:

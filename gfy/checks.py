@@ -16,7 +16,7 @@ import numpy as np
 
 from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
 from gfy.calling.telling import DEBUG
-from gfy.errors import GfyTypeError, GfyValueError
+from gfy.errors import GfyError, GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
@@ -86,6 +86,7 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
     v = _one_dtype(energy, v)
     _check_devices(v)
     energy.check(v)
+    _check_sizes(energy, v)
     concave = energy.concave and (DEBUG.get() or _cost(energy, v) <= _CHEAP)
 
     def values(w: Input) -> None:
@@ -94,6 +95,26 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
             _raise(energy.concavity_violation(w))
 
     _with_values(values, v)
+    return v
+
+
+def _check_sizes(energy: Any, v: Input) -> None:
+    """No example of a leaf is empty; a batch may be."""
+    for field, rank in (getattr(energy, "ranks", None) or {}).items():
+        shape = tuple(getattr(v, field).shape)
+        if rank and 0 in shape[len(shape) - rank :]:
+            raise GfyValueError(
+                f"{energy.name}.Input.{field} holds nothing for an example: its shape is {shape}"
+            )
+
+
+def check_read(problem: InnerProblem, v: Any) -> Input:
+    """v as the energy's Input for a function that only reads it: real numbers that agree in shape, of any framework."""
+    v = problem.energy.coerce(v)
+    problem.energy.check(v)
+    for leaf in leaves(v):
+        _refuse_complex("v", leaf)
+    _with_values(lambda w: _finite(w, problem.energy.name), v)
     return v
 
 
@@ -156,10 +177,32 @@ def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | No
     return p0
 
 
-def check_point(p: Array) -> None:
-    """p holds real, finite numbers, where they can be read."""
-    _refuse_complex("p", p)
-    _with_values(lambda w: _refuse_infinite("p", w), p)
+def check_point(p: Array, name: str = "p", k: int | None = None) -> None:
+    """p holds real, finite numbers, where they can be read, in a last axis of k where that is known."""
+    _refuse_complex(name, p)
+    if not p.shape or (k is not None and p.shape[-1] != k):
+        wanted = "" if k is None else f" of {k} coordinates"
+        raise GfyValueError(f"{name} must end in an axis{wanted}, got shape {tuple(p.shape)}")
+    _with_values(lambda w: _refuse_infinite(name, w), p)
+
+
+def check_against(energy: Any, v: Input, shape: tuple[int, ...]) -> None:
+    """A point of this shape fits v, where the energy knows the size of p from v."""
+    try:
+        k, batch = energy.dim(v), energy.batch_shape(v)
+    except GfyError:
+        return
+    if shape[-1] != k:
+        raise GfyValueError(f"p must end in an axis of {k} coordinates, got shape {shape}")
+    check_batches(shape[:-1], batch, "p and v")
+
+
+def check_batches(one: tuple[int, ...], other: tuple[int, ...], words: str) -> None:
+    """The batch axes of two arguments agree, or one of them is broadcast."""
+    try:
+        np.broadcast_shapes(one, other)
+    except ValueError:
+        raise GfyValueError(f"{words} have the batch axes {one} and {other}, which do not agree") from None
 
 
 def last_axis(x: Any) -> int | None:

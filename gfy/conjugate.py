@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_dropped, tell_unsolved
 from gfy.checks import Given, admit, check_start, last_axis
@@ -19,6 +20,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 
 
+@guard
 def argmax(
     problem: InnerProblem,
     v: Any,
@@ -72,6 +74,7 @@ def argmax(
     return given.answer(found if return_solution else found.p)
 
 
+@guard
 def conjugate(
     problem: InnerProblem,
     v: Any,

@@ -4,12 +4,16 @@ why not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, floating_leaf
+from gfy.calling.guard import guard
+from gfy.checks import check_read
+from gfy.energies.base import LowRank
 from gfy.errors import GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.gradients.kinks import unsupported as kinks_unsupported
@@ -93,6 +97,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+@guard
 def explain(
     problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
 ) -> Explanation:
@@ -103,8 +108,7 @@ def explain(
     named by the caller, since this library knows none.
     """
     if v is not None:
-        v = problem.energy.coerce(v)
-        problem.energy.check(v)
+        v = check_read(problem, v)
         k = k or problem.energy.dim(v)
     energy = problem.energy
     formula, why = closed_form(problem, k)
@@ -167,14 +171,54 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
     return found
 
 
-def recommend(*args: Any, **kwargs: Any) -> Any:
-    """Which solver, gradient mode and backend to use, from the nearest measured problems.
+@guard
+def recommend(problem: InnerProblem | str, v: Any = None, **asked: Any) -> Any:
+    """Which solver and gradient mode to use, from the nearest measured problems.
 
-    The arguments are those of `reports.answers.recommend.recommend` and of the command `gfy recommend`:
-    energy, k, rank, batch, device, dtype, need, tol, and the files of rows to consult.
+    Args:
+        problem: Your own inner problem, or the name of an energy.
+        v: Its input, where a problem is given: sizes, framework, device and precision are read from it. Where an energy
+            is named, the size k.
+        **asked: What else `reports.answers.recommend.recommend` and the command `gfy recommend` take: need, tol,
+            results, and, where an energy is named, k, rank, batch, backend, device, dtype, regularizer and domain.
+
+    Returns:
+        A `Recommendation`; print it, or take its `choice` and its `code`.
+
+    Raises:
+        GfyValueError: The package `reports` is not installed, or a problem is given without its input.
+
+    Example:
+        >>> print(gfy.recommend(problem, v, need="argmax-gradient"))  # doctest: +SKIP
     """
+    if isinstance(problem, InnerProblem):
+        if v is None:
+            raise GfyValueError("gfy.recommend takes a problem with its input: recommend(problem, v)")
+        asked = {**_measured_as(problem, v), **asked}
+    else:
+        asked = {"energy": problem, **({} if v is None else {"k": v}), **asked}
     for point in entry_points(group="gfy.tools", name="recommend"):
-        return point.load()(*args, **kwargs)
+        return point.load()(**asked)
     raise GfyValueError(
         "gfy.recommend reads stored measurements with the `reports` package: install gfy-suite whole"
     )
+
+
+def _measured_as(problem: InnerProblem, v: Any) -> dict[str, Any]:
+    """The question that a problem with its input asks, as stored rows spell it."""
+    v = problem.energy.coerce(v)
+    leaf = floating_leaf(v)
+    facts: dict[str, Any] = {
+        "energy": type(problem.energy).__name__,
+        "regularizer": type(problem.regularizer).__name__,
+        "domain": type(problem.domain).__name__,
+        "k": int(problem.energy.dim(v)),
+        "batch": max(1, math.prod(problem.energy.batch_shape(v))),
+        "backend": backend_of(v).name,
+        "dtype": str(leaf.dtype).removeprefix("torch."),
+        "device": "cpu" if "cpu" in str(leaf.device).lower() else "cuda",
+    }
+    curvature = problem.energy.curvature(v)
+    if isinstance(curvature, LowRank):
+        facts["rank"] = int(curvature.A.shape[-1])
+    return facts

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, get_backend
+from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
+from gfy.energies.base import Energy
 from gfy.energies.shifted import Shifted
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients.envelope import Envelope
@@ -59,6 +63,7 @@ class Loss:
             object.__setattr__(self, "solver", as_solver(self.solver))
         object.__setattr__(self, "gradient", as_mode(self.gradient) or Envelope())
 
+    @guard
     def __call__(self, v: Any, y: Array, p0: Array | None = None, return_solution: bool = False) -> Any:
         """The loss of each example [...], or their mean or sum; differentiable in v.
 
@@ -85,7 +90,7 @@ class Loss:
         if p0 is not None:
             p0 = check_start(given.problem, given.v, p0)
         here = self if given.problem is self.problem else replace(self, problem=given.problem)
-        values, found = here._examples(given.v, y, p0)
+        values, found = _staged(here, given.v)(given.v, y, p0)
         if found is not None:
             tell_unsolved(here.problem, *self.means, self.stop, found, return_solution)
         if not return_solution:
@@ -94,6 +99,7 @@ class Loss:
             raise GfyTypeError(f"{type(self).__name__} solves no inner problem: it has no solution to return")
         return given.answer((self._reduce(values), found))
 
+    @guard
     def predict(self, v: Any, p0: Array | None = None) -> Array:
         """p*(v) [..., k], a constant: the network's output, through which no derivative passes.
 
@@ -123,6 +129,25 @@ class Loss:
             return values
         xp = backend_of(values).xp
         return xp.mean(values) if self.reduction == "mean" else xp.sum(values)
+
+
+def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]]:
+    """The loss of each example as one staged function, remembered: outside jit every operation is compiled alone.
+
+    A function of the user's may have captured arrays that change between calls: it is not staged as a whole.
+    """
+    backend = backend_of(v)
+    if type(loss.problem.energy).closed is Energy.closed and backend.staged:
+        try:
+            return _remembered(loss, backend.name)
+        except TypeError:  # a part that cannot be hashed cannot be remembered either
+            pass
+    return loss._examples
+
+
+@lru_cache(maxsize=256)
+def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution | None]]:
+    return get_backend(backend).jit(loss._examples)
 
 
 @dataclass(frozen=True)

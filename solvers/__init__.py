@@ -1,5 +1,6 @@
 """Inner solvers: one algorithm a file, each behind `gfy.protocols.InnerSolver`."""
 
+from gfy.calling.guard import guard_all
 from solvers.auto import Auto
 from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm
@@ -58,3 +59,5 @@ __all__ = [
     "ScipyFindRoot",
     "ScipyLBFGSB",
 ]
+
+guard_all(__all__, globals())

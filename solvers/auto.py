@@ -11,16 +11,20 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.again import again
 from solvers.dual.newton import DualNewton
+from solvers.kernels import call
 from solvers.loop import check
-from solvers.methods import relative
+from solvers.methods import relative, steady
 from solvers.methods.closed_form import ClosedForm
+from solvers.methods.free_set import ActiveSet
 from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
-_TRIES = (
-    300  # steps that converge linearly: with an entropy that has not brought them there, the next is asked
-)
+# steps that converge linearly: with an entropy that has not brought them there, the next is asked
+_TRIES = 300
+# coordinates up to which compiled systems of the free ones are fewer operations than gradient steps: with a quadratic
+# Omega about half of them are free (on simplices far fewer), with an entropy all of them
+_MOST_FREE, _MOST_ENTROPIC = 1024, 128
 _MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
 
 
@@ -52,9 +56,8 @@ class Auto:
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
-        if (
-            energy.kinked and problem.concave
-        ):  # gradient steps stall at kinks: the dual solves it or nothing does
+        if energy.kinked and problem.concave:
+            # gradient steps stall at kinks: the dual solves it or nothing does
             return Choice(
                 dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier"
             )
@@ -62,16 +65,28 @@ class Auto:
             rank = None if v is None else _rank(problem, v)
             if rank is None or rank <= _MOST_RANK:
                 return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
+        if v is not None and _compiled(problem, v):
+            return Choice(
+                ActiveSet(),
+                f"a quadratic energy with k = {energy.dim(v)} on the processor: compiled Newton steps on the free "
+                "coordinates, one example at a time",
+            )
         if not problem.concave:
             return Choice(
                 ProjectedGradient(), "the energy is not concave: projected gradients reach a stationary point"
             )
-        return Choice(ProjectedGradient(), "a smooth concave energy on a set with a projection")
+        if not energy.linear and steady.unsupported(problem) is None:
+            return Choice(
+                ProjectedGradient("steady"),
+                "a smooth concave energy, a quadratic regularizer and a bounded set: accelerated steps of one "
+                "gradient each",
+            )
+        return Choice(ProjectedGradient(), "a concave energy on a set with a projection")
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         solver = self.choose(problem, v).solver
         following = self.next(problem, v, solver)
         if following is None:
@@ -122,6 +137,14 @@ def _better(problem: InnerProblem, v: Input, first: Solution, second: Solution) 
     # what was spent on an example is the sum of both
     spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
     return chosen._replace(steps=spent)
+
+
+def _compiled(problem: InnerProblem, v: Input) -> bool:
+    """Whether compiled Newton steps serve the problem, and its size is one at which they are the fastest."""
+    if ActiveSet().unsupported(problem) is not None or not call.serves(problem, v):
+        return False
+    most = _MOST_FREE if problem.regularizer.quadratic else _MOST_ENTROPIC
+    return problem.energy.dim(v) <= most
 
 
 def _rank(problem: InnerProblem, v: Input) -> int | None:

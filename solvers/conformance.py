@@ -12,7 +12,7 @@ import numpy as np
 
 import gfy
 from gfy.backend import frameworks, get_backend, tree_map
-from gfy.errors import GfyError
+from gfy.errors import GfyError, UnsupportedError
 
 STOP = gfy.Stop(tol=1e-8, max_steps=5_000)
 ACCURATE = 1e-6  # the certified relative gap asked of an answer that calls itself converged
@@ -79,10 +79,14 @@ def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None =
 
 
 def _guard(check: Callable[..., Row], solver: Any, case: Case, backend: str) -> Row:
+    name = (check.__doc__ or check.__name__).splitlines()[0].rstrip(".")
     try:
         return check(solver, case, backend)
+    except (
+        UnsupportedError
+    ) as refusal:  # what only the shapes of v tell (a rank) is refused when they are known
+        return Row(f"{name} [{backend}]", True, f"{case.name}: refused, {refusal}")
     except Exception as error:  # a solver that raises has broken the promise: that is the row
-        name = (check.__doc__ or check.__name__).splitlines()[0].rstrip(".")
         return Row(f"{name} [{backend}]", False, f"{case.name}: raised {type(error).__name__}: {error}")
 
 

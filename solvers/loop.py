@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gfy.backend import Backend, backend_of, tree_map
+from gfy.backend import Backend, backend_of, dtype_name, is_floating, leaves, tree_map
 from gfy.errors import UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, SteppableSolver, Stop
@@ -48,7 +48,7 @@ def run(
 
     `finish(v, state)`, where given, makes the answer of the last state: p [..., k] and a bound of its gap [...].
     """
-    check(solver, problem)
+    check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
 
@@ -63,11 +63,17 @@ def run(
         return in_chunks(problem, v, p0, solve)
 
 
-def check(solver: Any, problem: InnerProblem) -> None:
-    """Raise the solver's own sentence where it does not serve the problem."""
+def check(solver: Any, problem: InnerProblem, v: Input | None = None) -> None:
+    """Raise the solver's own sentence where it does not serve the problem, and one where v is in half precision."""
     reason = solver.unsupported(problem)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
+    for leaf in leaves(v) if v is not None else ():
+        if is_floating(leaf) and leaf.dtype.itemsize < 4:
+            raise UnsupportedError(
+                f"{solver.name} computes in float32 or float64, and v holds {dtype_name(leaf.dtype)}: give v to "
+                "gfy.argmax, which computes in float32 and rounds the answer, or convert it"
+            )
 
 
 def iterate(

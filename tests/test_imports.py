@@ -33,6 +33,8 @@ BELOW = {
     "bench.run": (*DATA, "bench.problems", "bench.plan", "bench.measure"),
     "bench.gates": ENGINE,
     "bench.experiments": ENGINE,
+    "bench.sharing": ENGINE,
+    "bench.exports": ENGINE,
     "bench.commands": ("bench",),
     "reports.data": (),
     "reports.answers": ("reports.data",),

@@ -38,22 +38,22 @@ def check(
     os.environ.setdefault("JAX_ENABLE_X64", "1")
 
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from bench.plan.names import resolve
     from bench.plan.registry import BACKENDS, make_solver
+    from bench.store.media import terminal
     from solvers.conformance import run
 
     solver = make_solver(name)
-    table = Table("check", "", "detail", title=f"{solver.name}")
+    table = Table("check", "", "detail", title=terminal(solver.name))
     failed = 0
     chosen = [
         resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]
     ]
     for what, ok, detail in (row for name in chosen for row in run(solver, name)):
         failed += not ok
-        table.add_row(escape(what), "[green]ok[/]" if ok else "[red]FAILS[/]", escape(str(detail or "")))
+        table.add_row(terminal(what), "[green]ok[/]" if ok else "[red]FAILS[/]", terminal(detail or ""))
     Console().print(table)
     if failed:
         typer.echo(f"{failed} checks fail.", err=True)

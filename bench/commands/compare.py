@@ -62,6 +62,9 @@ def compare(
         bool, typer.Option("--dry-run", help="Show the matrix and why cells are left out; measure nothing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Do not fold the tables to the terminal's width.")
+    ] = False,
 ) -> None:
     """Measure solvers x gradient modes x problems, certify every row, and write the report.
 
@@ -80,8 +83,8 @@ def compare(
 
         gfy compare --suite full --scheduler tcp://head:8786
     """
-    from bench.plan.matrix import plan as make_plan
     from bench.plan.suite import read
+    from bench.run.planning import planned
 
     asked: dict[str, Any] = {
         "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
@@ -91,14 +94,27 @@ def compare(
     chosen = narrowed(read(suite), problem, {n: x for n, x in asked.items() if x is not None})
     if jobs > 1 and not chosen.accuracy_only:
         raise typer.BadParameter("timings need the machine to themselves: add --accuracy-only to use --jobs")
-    plan = make_plan(chosen, None if memory is None else int(memory * 2**30))
+    plan = planned(chosen, None if memory is None else int(memory * 2**30))
     if dry_run:
-        show_plan(plan)
+        show_plan(plan, wide)
         return
+    say_unasked(plan)
     tally = measure(
         chosen, plan, out, jobs=jobs, fresh=not resume, retry=retry, scheduler=scheduler, reruns=reruns
     )
-    finish(out, chosen, tally, report)
+    finish(out, tally, report, wide)
+
+
+def say_unasked(plan: Plan) -> None:
+    """Say what was named and could not even be asked; where nothing is left to measure, that ends the command."""
+    from bench.store.media import visible
+
+    failed = [(cell.columns, reason) for cell, reason in plan.left_out if not cell.solver]
+    for columns, reason in failed:
+        name = columns["problem"] if columns.get("solver", "-") == "-" else columns["solver"]
+        typer.echo(visible(f"Left out: {name}: {reason}"), err=True)
+    if failed and not plan.cells:
+        raise typer.Exit(1)
 
 
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
@@ -110,10 +126,9 @@ def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
     if problems:
         entries = []
         for text in problems:
-            name, params = registry.parse(text)
-            family = registry.make_family(name)
-            own = [e for e in suite.problems if registry.make_family(e.family).name == family.name]
-            given = name if registry.is_file(name) else family.name
+            _, params = registry.parse(text)
+            given = registry.family_called(text)
+            own = [e for e in suite.problems if registry.family_called(e.family) == given]
             sized = [replace(e, params={**e.params, **params}) for e in own] or [Entry(given, params)]
             entries += [e for n, e in enumerate(sized) if e not in sized[:n]]
         # A problem that is named is measured with every solver that serves it, not with a suite's short list.
@@ -150,7 +165,7 @@ def measure(
             return attended(executor, todo, 0 if suite.accuracy_only else reruns, watch.say, suite.limit)
 
 
-def finish(out: Path, suite: Suite, tally: Tally, report: bool) -> None:
+def finish(out: Path, tally: Tally, report: bool, wide: bool = False) -> None:
     from bench.commands.summary import print_summary, write_report
 
     store = out / "compare.sqlite"
@@ -160,7 +175,7 @@ def finish(out: Path, suite: Suite, tally: Tally, report: bool) -> None:
         raise typer.Exit(130)
     if tally.loaded:
         typer.echo(under_load(tally.loaded, tally.passes))
-    print_summary(store)
+    print_summary(store, wide)
     typer.echo(f"Rows: {store}")
     if report:
         write_report(store, out / "report")
@@ -175,25 +190,37 @@ def under_load(rows: int, passes: int) -> str:
     return f"{number} timed while other programs were busy, {often}: flagged."
 
 
-def show_plan(plan: Plan) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def show_plan(plan: Plan, wide: bool = False) -> None:
+    """What would be measured, and what is left out: one line per reason, with how many cells it concerns."""
+    from bench.commands.terminal import show
     from bench.plan.matrix import reasons
 
-    console = Console()
-    table = Table("group", "solver", "gradient", "tolerances", title="To measure")
+    lines = []
     for group in plan.groups:
         ladders: dict[tuple[str, str], list[float]] = {}
         for cell in group.cells:
             c = cell.columns
             ladders.setdefault((c["solver"], c["gradient"]), []).append(c["tol"])
-        for number, ((solver, mode), tols) in enumerate(ladders.items()):
-            shown = " ".join(f"{t:g}" for t in tols)
-            table.add_row(group.label if number == 0 else "", solver, mode, shown)
-    console.print(table)
-    table = Table("problem", "solver", "gradient", "where", "reason", title="Left out")
-    for row in reasons(plan):
-        table.add_row(*row)
-    console.print(table)
-    console.print(f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.")
+        lines += [
+            (group.label, s, mode, " ".join(f"{t:g}" for t in tols)) for (s, mode), tols in ladders.items()
+        ]
+    show(["group", "solver", "gradient", "tolerances"], lines, "To measure", wide, drop_constant=True)
+    grouped: dict[tuple[str, str], list[set[str]]] = {}
+    for problem, solver, gradient, _, reason in reasons(plan):
+        met = grouped.setdefault((solver, reason), [set(), set()])
+        met[0].add(problem)
+        met[1].add(gradient)
+    left = [
+        (solver, ", ".join(sorted(met[1])), _several(sorted(met[0])), reason)
+        for (solver, reason), met in sorted(grouped.items())
+    ]
+    if left:
+        show(["solver", "gradient", "problems", "reason"], left, "Left out", wide)
+    typer.echo(
+        f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.", err=True
+    )
+
+
+def _several(names: list[str], most: int = 2) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -13,15 +13,15 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 def _solvers() -> Iterable[str]:
-    from bench.plan.registry import solver_classes
+    from bench.plan.registry import solver_names
 
-    return solver_classes()
+    return solver_names()
 
 
 def _problems() -> Iterable[str]:
-    from bench.plan.registry import families
+    from bench.plan.registry import family_names
 
-    return families()
+    return family_names()
 
 
 def _suites() -> Iterable[str]:

@@ -30,8 +30,10 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 def missing() -> list[tuple[str, str, str]]:
     """(library, what it is for, the command that installs it) for each that is absent."""
+    from bench.store.environment import install_command
+
     return [
-        (name, purpose, f"python -m pip install -c constraints.txt -e '.[{group}]'")
+        (name, purpose, install_command(group))
         for name, (purpose, group) in OPTIONAL.items()
         if find_spec(name) is None
     ]

@@ -32,10 +32,12 @@ def list_command(
     from rich.console import Console
     from rich.table import Table
 
+    from bench.store.media import terminal
+
     header, rows = ROWS[kind]()
     table = Table(*header)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(terminal, row))
     Console().print(table)
 
 

@@ -28,9 +28,15 @@ def recommend(
     tol: Annotated[float, typer.Option(help="Certified relative gap that is good enough.")] = 1e-6,
     regularizer: Annotated[str | None, typer.Option(help="For example BinaryGini.")] = None,
     domain: Annotated[str | None, typer.Option(help="For example Box.")] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="jax or torch (default: the one that is installed; both where both are)."),
+    ] = None,
     results: Annotated[
         list[Path] | None,
-        typer.Option(help="Result files; may be given several times (default: the newest in ./results)."),
+        typer.Option(
+            help="Result files; may be given several times (default: all comparisons in ./results)."
+        ),
     ] = None,
 ) -> None:
     """Name the best measured solver and gradient mode, with the evidence and the code to use it.
@@ -40,11 +46,13 @@ def recommend(
         gfy recommend --energy pairwise --k 174 --rank 1 --batch 256
 
         gfy recommend --energy spen --k 50 --batch 32 --need argmax-gradient --dtype float32
+
+        gfy recommend --energy LinearQuadratic --k 80 --batch 128 --backend torch --need argmax-gradient
     """
     from reports.answers.recommend import recommend as answer
 
     found = answer(
         energy, k, rank=rank, batch=batch, device=device, dtype=dtype, need=need.value, tol=tol,
-        regularizer=regularizer, domain=domain, results=results,
+        regularizer=regularizer, domain=domain, results=results, backend=backend,
     )  # fmt: skip
     typer.echo(found.text())

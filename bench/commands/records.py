@@ -114,11 +114,9 @@ def show(
 
         gfy records show results/compare.sqlite 3fa91c
     """
-    import pandas as pd
-    from rich.console import Console
-    from rich.table import Table
-
+    from bench.commands.terminal import show as print_table
     from bench.store import FIELDS, RecordsError, read
+    from bench.store.read import plain_rows
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]
@@ -126,9 +124,6 @@ def show(
         raise RecordsError(
             f"{len(found)} rows of {source} have a key that begins with {key!r}: give more of it."
         )
-    table = Table("column", "value", "meaning")
-    for name, column in FIELDS.items():
-        value = found.iloc[0][name]
-        if not pd.isna(value):
-            table.add_row(name, f"{value} {column.unit}".rstrip(), column.about)
-    Console().print(table)
+    (row,) = plain_rows(found)
+    told = ((n, f"{row[n]} {c.unit}".rstrip(), c.about) for n, c in FIELDS.items() if row[n] is not None)
+    print_table(["column", "value", "meaning"], told)

@@ -19,7 +19,20 @@ class Format(StrEnum):
 def report(
     results: Annotated[
         list[Path] | None,
-        typer.Option(help="Result files; may be given several times (default: the newest in ./results)."),
+        typer.Option(
+            help="Result files; may be given several times (default: all comparisons in ./results)."
+        ),
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="A published run (`gfy archive list`) to show beside them; several may be given.",
+        ),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(help="Archive: folder or address (default: GFY_ARCHIVE, then the project's own)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/report"),
     format: Annotated[
@@ -27,6 +40,12 @@ def report(
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option("--compare", help="Two result files, set side by side.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Time, gap and gradient error per commit, with changes marked.")
+    ] = False,
+    otava: Annotated[
+        Path | None, typer.Option(help="With --history: the verdict.json of `gfy export otava --run`.")
     ] = None,
     tol: Annotated[float, typer.Option(help="Certified relative gap at which choices are compared.")] = 1e-6,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page when it is written.")] = False,
@@ -39,20 +58,54 @@ def report(
 
         gfy report --format md --format latex
 
+        gfy report --with laptop-2026
+
         gfy report --compare before.sqlite after.sqlite
+
+        gfy report --history --results monday.sqlite --results tuesday.sqlite
     """
     formats = [f.value for f in format or [Format.html]]
     if compare is not None:
         from reports.pages.compare_page import build_comparison
 
         page = build_comparison(compare[0], compare[1], out, formats)
+    elif history:
+        from reports.data.sources import default_results
+        from reports.pages.history import build_history
+
+        page = build_history(results or default_results(), out, formats, otava)
     else:
         from reports.data.sources import default_results
         from reports.pages.render import build_report
 
-        page = build_report(results or default_results(), out, formats, tol)
+        own = results or default_results()
+        page = build_report([*own, *published(own, beside or [], index)], out, formats, tol)
     typer.echo(f"Report: {page}")
     if open_it:
         import webbrowser
 
         webbrowser.open(Path(page).absolute().as_uri())
+
+
+def published(own: list[Path], names: list[str], index: str | None) -> list[Path]:
+    """The rows of published runs, fetched; it is said which of them come from other machines than one's own."""
+    if not names:
+        return []
+    from bench.sharing import archive
+    from reports.data.load import load
+
+    here = set(load(own).frame.machine)
+    where = archive.place(index)
+    found = []
+    for name in names:
+        file = archive.fetch(where, name)
+        machines = sorted(set(load([file]).frame.machine))
+        other = [machine for machine in machines if machine not in here]
+        rule = (
+            "no time of one machine is compared with a time of another"
+            if other
+            else "the machine of your rows"
+        )
+        typer.echo(f"Beside them: {name}, measured on {', '.join(machines)} ({rule}).")
+        found.append(file)
+    return found

@@ -1,52 +1,69 @@
-"""What is printed at the end of a run: the fastest certified choice on every problem, and the report."""
+"""What is printed at the end of a run: for each problem and framework the fastest certified choice, and the report."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from bench.commands.terminal import show
+
 if TYPE_CHECKING:
     import pandas as pd
 
 GOOD = 1e-6  # relative certified gap at which times are compared in the summary
+COLUMNS = ("for", "problem", "with", "device", "dtype", "use", "mode", "time", "next", "gap", "error")
 
 
-def fastest(frame: pd.DataFrame, good: float = GOOD) -> pd.DataFrame:
-    """For every problem and place the row with the shortest steady time among those certified well enough."""
-    timed = frame[(frame.status == "ok") & (frame.gap_rel <= good) & frame.steady_s.notna()]
-    if timed.empty:
-        return timed
-    where = ["machine", "problem", "backend", "device", "dtype"]
-    return timed.loc[timed.groupby(where, dropna=False).steady_s.idxmin()].sort_values(where)
+def print_summary(store: Path, wide: bool = False) -> None:
+    """One table per need that was measured: the choice is made by that need, and its figures are shown."""
+    from bench.store import RecordsError
+    from reports.answers.choices import NEEDS
+    from reports.data.load import load
+
+    try:
+        frame = load([store]).compared
+    except RecordsError:
+        frame = None
+    if frame is None or frame.empty:
+        typer.echo("No rows yet.")
+        return
+    for need, words in NEEDS.items():
+        lines = list(fastest(frame, need))
+        if lines:
+            title = f"Fastest for {words}, certified to {GOOD:g}"
+            show(COLUMNS, lines, title, wide, drop_constant=True)
+    counts = frame["status"].value_counts().to_dict()
+    typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()), err=True)
 
 
-def print_summary(store: Path) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequence[str]]:
+    """For every problem and place the choice that answers the need fastest, the next one, and its own figures."""
+    from reports.answers.choices import ERRORS, asked, best_rows, grid
+    from reports.answers.standings import runner_up, standings, tied
+    from reports.data.numbers import seconds, small
 
-    from bench.store import load
-    from reports.data.numbers import seconds
-
-    frame = load(store)
-    frame = frame[frame.kind == "compare"]
-    console = Console()
-    counts = frame.status.value_counts().to_dict()
-    best = fastest(frame)
-    if len(best):
-        title = f"Fastest at a certified relative gap of {GOOD:g} or less"
-        table = Table(
-            "problem", "backend", "dtype", "solver", "solve", "loss and gradient", "gap", title=title
-        )
-        for row in best.itertuples():
-            backward = (
-                "-" if row.backward_s != row.backward_s else f"{seconds(row.backward_s)} ({row.gradient})"
-            )
-            table.add_row(row.problem, row.backend, row.dtype, row.solver, seconds(row.steady_s), backward,
-                          f"{row.gap_rel:.0e}")  # fmt: skip
-        console.print(table)
-    console.print(", ".join(f"{number} {status}" for status, number in counts.items()) or "No rows yet.")
+    best = best_rows(asked(frame, need), good, need)
+    for (_, problem, backend, device, dtype), part in best.groupby(
+        ["group", "instance", "backend", "device", "dtype"], sort=True
+    ):
+        order = standings(grid(part))
+        if not order:
+            continue
+        row = part[part["id"] == order[0].rows[0]].iloc[0]
+        second = runner_up(order)
+        after = "-"
+        if second is not None:
+            sure = "tie" if second in tied(order) else f"{second.time / order[0].time:.3g}x"
+            after = f"{second.choice.solver} {sure}"
+        mode = "-" if order[0].choice.gradient == "none" else order[0].choice.gradient
+        error = small(float(row[ERRORS[need]])) if need in ERRORS else "-"
+        yield (
+            need, str(problem), str(backend), str(device), str(dtype), order[0].choice.solver, mode,
+            seconds(order[0].time), after, small(float(row["gap_rel"])), error,
+        )  # fmt: skip
 
 
 def write_report(store: Path, out: Path) -> None:

@@ -8,6 +8,7 @@ Shapes: n rows, c columns -> values float64 [n, c].
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,10 @@ class Attribute:
         if token == "?":
             return float("nan")
         if self.categories is None:
-            return float(token)
+            value = float(token)
+            if not math.isfinite(value):
+                raise ValueError(f"'{token}' is not a finite number; a missing value is written ?")
+            return value
         if token not in self.categories:
             raise ValueError(f"'{token}' is not one of {', '.join(self.categories)}")
         try:

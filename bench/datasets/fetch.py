@@ -130,20 +130,44 @@ def _fetch_file(
     timeout: float,
     progress: Callable[[str, int, int | None], None] | None,
 ) -> Path:
+    url = f"{base_url.rstrip('/')}/{file.path}" if base_url else file.url
+    report = None if progress is None else (lambda done, total: progress(file.path, done, total))
+    return fetch_file(url, root / file.path, file.sha256, attempts, timeout, report)
+
+
+def fetch_file(
+    url: str,
+    target: Path,
+    digest: str | None,
+    attempts: int = 3,
+    timeout: float = 30.0,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """Fetch one file unless it is there already and right.
+
+    Args:
+        url: Its address.
+        target: Where it goes.
+        digest: Its SHA-256; None where it is not known.
+        attempts: How often a broken connection is taken up again.
+        timeout: Seconds of silence after which a connection is broken.
+        progress: Is told the bytes that are there, and how many there will be where that is known.
+
+    Returns:
+        The target.
+
+    Raises:
+        FetchError: It could not be fetched, is not the right one, or could not be written.
+    """
     import pooch
 
-    url = f"{base_url.rstrip('/')}/{file.path}" if base_url else file.url
-    target = root / file.path
     part = target.with_name(target.name + ".part")
-    report = None if progress is None else (lambda done, total: progress(file.path, done, total))
-    downloader = ResumingDownloader(part, attempts, timeout, progress=report)
+    downloader = ResumingDownloader(part, attempts, timeout, progress=progress)
     quiet = pooch.get_logger()
     level = quiet.level
     quiet.setLevel("WARNING")
     try:
-        pooch.retrieve(
-            url, known_hash=file.sha256, path=target.parent, fname=target.name, downloader=downloader
-        )
+        pooch.retrieve(url, known_hash=digest, path=target.parent, fname=target.name, downloader=downloader)
     except FetchError:
         raise
     except ValueError as error:

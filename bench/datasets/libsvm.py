@@ -11,6 +11,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import math
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +21,8 @@ import numpy as np
 
 from bench.datasets.mulan import Part
 from gfy.errors import GfyValueError
+
+LARGEST = 2**31  # numbers of a table that is held in memory
 
 
 def open_text(path: str | Path) -> IO[str]:
@@ -30,8 +34,13 @@ def open_text(path: str | Path) -> IO[str]:
 
 def read_libsvm(path: str | Path, features: int | None = None, labels: int | None = None) -> Part:
     """Read a multilabel file; give `features` and `labels` so that two parts agree in shape."""
-    with open_text(path) as lines:
-        return parse_libsvm(lines, str(path), features, labels)
+    try:
+        with open_text(path) as lines:
+            return parse_libsvm(lines, str(path), features, labels)
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeError) as error:
+        raise GfyValueError(f"{path} is damaged or is no LIBSVM text: {error}") from error
 
 
 def parse_libsvm(
@@ -56,6 +65,10 @@ def parse_libsvm(
         raise GfyValueError(
             f"{source} holds {top_label} labels and {top_feature} features; {k} and {d} were expected"
         )
+    if len(chosen) * (d + k) > LARGEST:
+        raise GfyValueError(
+            f"{source} would be a table of {len(chosen)} rows and {d + k} columns: too large to hold"
+        )
     X, Y = np.zeros((len(chosen), d)), np.zeros((len(chosen), k))
     for i, (row_labels, row_entries) in enumerate(zip(chosen, entries, strict=True)):
         Y[i, row_labels] = 1.0
@@ -79,12 +92,14 @@ def _line(line: str) -> tuple[list[int], list[tuple[int, float]]]:
         place = _index(index, "feature")
         if place < 1:
             raise ValueError(f"feature {place}: LIBSVM features are numbered from 1")
+        if not math.isfinite(float(value)):
+            raise ValueError(f"feature {place} is {value}, which is not a finite number")
         row_entries.append((place - 1, float(value)))
     return row_labels, row_entries
 
 
 def _index(token: str, what: str) -> int:
     number = float(token)
-    if number != int(number) or number < 0:
+    if not 0 <= number < 2**31 or number != int(number):
         raise ValueError(f"'{token}' is not a {what} number")
     return int(number)

@@ -38,9 +38,11 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
     """The label names in Mulan's XML file, nested labels included."""
     try:
         root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise GfyValueError(f"{path} is not a whole XML file: {error}") from error
-    names = [node.attrib["name"] for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
+    names = [node.attrib.get("name", "") for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
+    if not all(names):
+        raise GfyValueError(f"{path} holds a <label> without a name")
     if not names:
         raise GfyValueError(f"{path} names no label; a Mulan label file holds <label name=...> elements")
     return tuple(names)

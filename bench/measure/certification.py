@@ -1,14 +1,22 @@
-"""What is said of a result from outside the solver and the clock: certificate, status, gradient error."""
+"""Judge what solvers returned, outside the solver and the clock: certificate, status, gradient error.
+
+In a run this is done in a process in which no measured solver runs. A worker hands over arrays alone; the problem, its
+inputs and the reference of its gradient are made anew, from what names them, so that nothing a solver does to its own
+process reaches the verdict.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import gfy
-from bench.measure.programs import Bench, flat, to_numpy
+from bench.measure.programs import Bench, to_numpy
+from bench.plan.matrix import Cell
+from bench.store.keys import canonical
 from gfy.backend import tree_map
 
 if TYPE_CHECKING:
@@ -49,31 +57,53 @@ def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
     }
 
 
+class Answer(NamedTuple):
+    """What a solver returned in one call, as arrays of NumPy: lists with one item per input of a sequence."""
+
+    number: int  # which variant of the problem it was given, see `Bench.varied`
+    p: list[np.ndarray]
+    steps: list[np.ndarray]
+    converged: list[np.ndarray]
+
+
+def point_digest(points: Sequence[np.ndarray]) -> str:
+    """The SHA-256 of some solutions: their dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for p in points:
+        digest.update(f"{p.dtype.str}{p.shape}".encode() + np.ascontiguousarray(p).tobytes())
+    return digest.hexdigest()
+
+
 def certificate_columns(
-    bench: Bench, solutions: list[Any], tol: float, dtype: str, claims: bool = True
+    bench: Bench, answer: Answer, tol: float, dtype: str, claims: bool = True
 ) -> dict[str, Any]:
     """The certificate of all examples (the worst one counts) and the status that follows from it.
 
     `claims`: whether the solver says itself when it has converged (a fixed number of steps says nothing).
     """
-    numpy = bench.backend.to_numpy
-    points = [numpy(s.p) for s in solutions]
-    steps = np.concatenate([np.atleast_1d(numpy(s.steps)).ravel() for s in solutions]).astype(float)
-    converged = np.concatenate([np.atleast_1d(numpy(s.converged)).ravel() for s in solutions])
+    given = bench.varied(answer.number, ())
+    steps = np.concatenate([np.atleast_1d(s).ravel() for s in answer.steps]).astype(float)
+    converged = np.concatenate([np.atleast_1d(c).ravel() for c in answer.converged])
     columns: dict[str, Any] = {
+        "p_digest": point_digest(answer.p),
         "steps": float(steps.mean()) if steps.size else None,
         "steps_max": float(steps.max()) if steps.size else None,
         "converged": float(converged.mean()) if claims and converged.size else None,
     }
-    bad = sum(int((~np.isfinite(p).all(-1)).sum()) for p in points)
+    wrong = {p.shape for p in answer.p} - {given.targets.shape}
+    if wrong or len(answer.p) != len(given.inputs):
+        reason = f"the solutions have the shapes {sorted(wrong)} instead of {given.targets.shape}"
+        return columns | {"status": "crashed", "reason": reason}
+    bad = sum(int((~np.isfinite(p).all(-1)).sum()) for p in answer.p)
     if bad:
-        total = sum(int(np.prod(p.shape[:-1])) for p in points)
+        total = sum(int(np.prod(p.shape[:-1])) for p in answer.p)
         return columns | {
             "status": "not finite",
             "reason": f"{bad} of {total} solutions hold NaN or infinity",
         }
-    pairs = zip(bench.inputs, solutions, strict=True)
-    columns |= judged([gfy.certify(bench.problem, v, s.p) for v, s in pairs])
+    pairs = zip(given.inputs, answer.p, strict=True)
+    convert = lambda tree: tree_map(bench.convert, tree)  # noqa: E731
+    columns |= judged([gfy.certify(bench.problem, convert(v), bench.kept(p)) for v, p in pairs])
     return columns | status(columns, tol, dtype)
 
 
@@ -94,9 +124,9 @@ def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
     return {"status": "ok", "reason": None}
 
 
-def gradient_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
+def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
     """How far a gradient of the loss is from the reference, and what that is; None where it was not checked."""
-    if not np.isfinite(flat(gradient)).all():
+    if not finite(gradient):
         return {"status": "not finite", "reason": "the gradient holds NaN or infinity"}
     if isinstance(known, str):
         return {"grad_reference": known}
@@ -111,9 +141,9 @@ def gradient_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
     }
 
 
-def argmax_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
+def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
     """The same of the derivative of <c, p*>; None where it was not checked."""
-    if not np.isfinite(flat(gradient)).all():
+    if not finite(gradient):
         return {"status": "not finite", "reason": "the derivative of the maximiser holds NaN or infinity"}
     if isinstance(known, str):
         return {}
@@ -121,7 +151,11 @@ def argmax_columns(gradient: Any, known: Reference | str) -> dict[str, Any]:
     return {"argmax_grad_error": error, "argmax_grad_cosine": cosine}
 
 
-def envelope_bound(bench: Bench, solution: Any, known: Reference | str, dtype: str) -> float | None:
+def finite(parts: list[np.ndarray]) -> bool:
+    return all(bool(np.isfinite(x).all()) for x in parts)
+
+
+def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: str) -> float | None:
     """What theory promises of the envelope gradient from the certificate alone, on the scale of `grad_error`.
 
     |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|, with K known where Phi is linear or quadratic in p,
@@ -131,9 +165,8 @@ def envelope_bound(bench: Bench, solution: Any, known: Reference | str, dtype: s
     if isinstance(known, str) or known.loss.missing is not None:
         return None
     v = bench.inputs[-1]
-    p = np.asarray(bench.backend.to_numpy(solution.p), dtype=np.float64)
-    distance = np.atleast_1d(gfy.certify(bench.problem, v, solution.p).distance)
-    factor = _sensitivity(bench, v, p, distance)
+    distance = np.atleast_1d(gfy.certify(bench.problem, v, bench.kept(p)).distance)
+    factor = _sensitivity(bench, v, np.asarray(p, dtype=np.float64), distance)
     length = float(np.linalg.norm(known.loss.values))
     if factor is None or length == 0 or not np.isfinite(distance).all():
         return None
@@ -150,3 +183,88 @@ def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> n
     inputs = tree_map(lambda x: np.asarray(bench.backend.to_numpy(x), dtype=np.float64), v)
     found = bench.problem.energy.sensitivity(inputs, size)
     return None if found is None else np.broadcast_to(np.asarray(found), size.shape)
+
+
+JUDGED = (
+    *("status", "reason", "steps", "steps_max", "converged"),
+    *("gap", "gap_rel", "residual", "feasibility", "distance", "value", "concave"),
+    *("grad_error", "grad_cosine", "grad_reference", "grad_reference_gap", "grad_reference_residual"),
+    *("grad_uncertainty", "grad_bound", "argmax_grad_error", "argmax_grad_cosine"),
+)
+APART = 0.25  # by how much the error of the last gradient may exceed that of the first: its input is scaled a little
+
+
+class Question(NamedTuple):
+    """A cell, what its solver returned, and the seconds that the reference may take."""
+
+    cell: Cell
+    evidence: dict[str, Any]
+    limit_s: float
+
+
+class Court(NamedTuple):
+    """The problem of a group and the reference of its gradient."""
+
+    bench: Bench
+    known: Reference | str
+
+
+def judge(asked: tuple[Any, ...], channel: Any) -> None:
+    """The job of the judging process: the columns that a cell is ranked by."""
+    question = Question(*asked)
+    channel.hand(question.cell.name)
+    channel.row(question.cell.name, verdict(question))
+
+
+def verdict(question: Question) -> dict[str, Any]:
+    """Certificate, status and gradient errors of a cell; every judged column is there, None where it is not known."""
+    cell, evidence, limit_s = question
+    court = _court(cell, limit_s)
+    tol, dtype = float(cell.columns["tol"]), str(cell.columns["dtype"])
+    claims = cell.columns["gradient"] != "unrolled"
+    first = Answer(**evidence["first"])
+    found = dict.fromkeys(JUDGED) | certificate_columns(court.bench, first, tol, dtype, claims)
+    if "gradient" in evidence and found["status"] in ("ok", "not converged"):
+        found |= gradient_columns(evidence["gradient"]["leaves"], court.known)
+    if "argmax" in evidence and found["status"] in ("ok", "not converged"):
+        found |= argmax_columns(evidence["argmax"]["leaves"], court.known)
+    if cell.columns["gradient"] == "envelope" and found["gap"] is not None:
+        found["grad_bound"] = envelope_bound(court.bench, first.p[-1], court.known, dtype)
+    if "last" in evidence and found["status"] == "ok":
+        last = certificate_columns(court.bench, Answer(**evidence["last"]), tol, dtype, claims)
+        if last["status"] != "ok":
+            found |= {"status": last["status"], "reason": f"in its last timed call: {last['reason']}"}
+        else:
+            found |= _last_gradient(evidence["last_gradient"], found["grad_error"], court)
+    return found
+
+
+def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: Court) -> dict[str, Any]:
+    """Nothing, or the status of a cell whose last timed gradient is not what its first one was."""
+    leaves = court.bench.put_back(gradient["leaves"], gradient["number"])
+    columns = gradient_columns(leaves, court.known)
+    if "status" in columns:
+        return {"status": columns["status"], "reason": f"in its last timed call: {columns['reason']}"}
+    error = columns.get("grad_error")
+    if error is None or first_error is None or error <= 10 * first_error + APART:
+        return {}
+    reason = (
+        f"the gradient of its last timed call is off by {error:.0%}, that of its first by {first_error:.1e}"
+    )
+    return {"status": "not converged", "reason": reason}
+
+
+_courts: dict[str, Court] = {}  # the last one only: a group's cells are judged one after the other
+
+
+def _court(cell: Cell, limit_s: float) -> Court:
+    place = {n: cell.columns[n] for n in ("problem_params", "seed", "backend", "device", "dtype")}
+    name = canonical({"problem": cell.problem, **place})
+    if name not in _courts:
+        _courts.clear()
+        from bench.measure.group import build
+        from bench.measure.reference import reference
+
+        bench = build(cell)
+        _courts[name] = Court(bench, reference(bench, limit_s))
+    return _courts[name]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
+LARGEST_BUNCH = 64  # calls within one sample
 MOST = 50  # samples of one turn
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
@@ -26,9 +27,12 @@ LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 @dataclass
 class Program:
-    """Something to be timed: `call()` does it, `sync(result)` waits until it is really done."""
+    """Something to be timed: `call(*fresh())` does it, `sync(result)` waits until it is really done.
 
-    call: Callable[[], Any]
+    What `fresh` makes is made before the clock is started. The last call is kept: what it was given and what it gave.
+    """
+
+    call: Callable[..., Any]
     sync: Callable[[Any], Any]
     owner: str | None = None  # the cell on whose account the time goes
     solves: int = 1  # inner problems solved by one call (a sequence has several)
@@ -37,12 +41,19 @@ class Program:
     temp_bytes: int | None = None
     first_s: float | None = None
     samples: list[float] = field(default_factory=list)
+    fresh: Callable[[], tuple[Any, ...]] = tuple
+    intact: Callable[..., bool] = lambda *given: True  # whether a call left what it was given as it was
+    last: tuple[tuple[Any, ...], Any] | None = None
+    over: bool = False  # it is not timed any further
 
     def once(self) -> tuple[float, Any]:
         """Seconds of one call, and what it returned."""
+        given = self.fresh()
         begin = time.perf_counter()
-        result = self.sync(self.call())
-        return time.perf_counter() - begin, result
+        result = self.sync(self.call(*given))
+        seconds = time.perf_counter() - begin
+        self.last = given, result
+        return seconds, result
 
     def first(self) -> Any:
         """The first call, which may still allocate, load and warm up: timed apart."""
@@ -53,11 +64,13 @@ class Program:
     def sample(self) -> float:
         """One steady sample, seconds a call; returns the seconds it took in all."""
         guess = min(self.samples, default=self.first_s or 0.0) * self.solves
-        number = max(1, int(np.ceil(SHORTEST / max(guess, 1e-7)))) if guess < SHORTEST else 1
+        number = min(LARGEST_BUNCH, max(1, int(np.ceil(SHORTEST / max(guess, 1e-7)))))
+        bunch = [self.fresh() for _ in range(number)]
         begin = time.perf_counter()
-        for _ in range(number):
-            self.sync(self.call())
+        for given in bunch:
+            result = self.sync(self.call(*given))
         total = time.perf_counter() - begin
+        self.last = bunch[-1], result
         self.samples.append(total / number / self.solves)
         return total
 
@@ -94,6 +107,9 @@ def rotate(
     seed: int = 0,
     hand: Callable[[str | None], None] = lambda owner: None,
     slice_s: float = 0.0,
+    rest: Callable[[], None] = lambda: None,
+    finished: Callable[[Program], None] = lambda program: None,
+    failed: Callable[[Program, Exception], None] | None = None,
 ) -> None:
     """Time all programs in turn, `repeat` rounds in shuffled order; one that has spent its budget rests.
 
@@ -106,29 +122,50 @@ def rotate(
         seed: Of the order within the rounds.
         hand: Told whose turn it is, and None at the end.
         slice_s: Seconds of a turn, which a quick program fills with several samples.
+        rest: Called before each round: others may have their round meanwhile.
+        finished: Told of each program right after its last sample.
+        failed: Told what a program raised, which ends that program alone; without it the error is raised. A lack of
+            memory is raised in any case, as it ends the process's use for the others.
     """
     rng = np.random.default_rng(seed)
     waiting = list(programs)
     spent = {id(p): 0.0 for p in waiting}
+    for program in waiting:
+        program.over = False  # it may have been timed before
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()  # a collection in the middle of somebody's call would be charged to him
     try:
-        for _ in range(repeat):
+        for number in range(repeat):
+            rest()
             for index in rng.permutation(len(waiting)):
                 program = waiting[index]
+                if program.over:
+                    continue
                 hand(program.owner)
-                spent[id(program)] += program.turn(slice_s)
-            waiting = [
-                p for p in waiting
-                if spent[id(p)] < budget or (len(p.samples) < 3 and spent[id(p)] < 3 * budget)
-            ]  # fmt: skip
+                try:
+                    spent[id(program)] += program.turn(slice_s)
+                except Exception as error:
+                    if failed is None or lacks_memory(error):
+                        raise
+                    program.over = True
+                    failed(program, error)
+                    continue
+                few = len(program.samples) < 3 and spent[id(program)] < 3 * budget
+                if number == repeat - 1 or (spent[id(program)] >= budget and not few):
+                    program.over = True
+                    finished(program)
+            waiting = [program for program in waiting if not program.over]
             if not waiting:
                 break
     finally:
         hand(None)
         if collecting:
             gc.enable()
+
+
+def lacks_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def break_even(staging: float | None, eager: float | None, steady: float | None) -> float | None:
@@ -175,22 +212,35 @@ def overloaded(load: float | None, limit: float = LOAD_LIMIT) -> int:
 class LoadMeter:
     """How many cores other programs kept busy between two moments: what a timing was disturbed by.
 
-    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither.
+    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither. What is
+    busy while the meter is paused does not count: then somebody else of this run has his turn.
     """
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
+        self._kept: tuple[float, float | None, float] = (0.0, 0.0, 0.0)
+        self.resume()
+
+    def resume(self) -> None:
         self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
+
+    def pause(self) -> None:
+        self._kept = self._totals()
+
+    def _totals(self) -> tuple[float, float | None, float]:
+        wall, busy, own = self._kept
+        now = _busy_seconds()
+        since = None if now is None or self._busy is None or busy is None else busy + now - self._busy
+        return wall + time.perf_counter() - self._wall, since, own + _own_seconds() - self._own
 
     def read(self) -> float | None:
         """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
-        wall = time.perf_counter() - self._wall
-        busy = _busy_seconds()
-        if busy is None or self._busy is None or wall < 0.05:
+        wall, busy, own = self._totals()
+        if busy is None or wall < 0.05:
             return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        return max(0.0, (busy - self._busy) - (_own_seconds() - self._own)) / wall
+        return max(0.0, busy - own) / wall
 
 
 def _busy_seconds() -> float | None:

@@ -1,7 +1,8 @@
 """Measure a group: the cells of one problem in one place are prepared one by one, then timed in turn.
 
 This is the job that a worker process runs (see `bench.run.worker`); it may be killed at any moment, so every cell
-is announced before it is touched and every row leaves as soon as it is complete.
+is announced before it is touched and every row leaves as soon as its last sample is taken. What solvers return leaves
+as arrays: another process, in which no measured solver runs, judges it (see `bench.measure.certification`).
 """
 
 from __future__ import annotations
@@ -10,61 +11,83 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 import gfy
-from bench.measure.certification import (
-    argmax_columns,
-    certificate_columns,
-    envelope_bound,
-    gradient_columns,
+from bench.measure.clock import LoadMeter, Peak, Program, break_even, lacks_memory, overloaded, rotate
+from bench.measure.programs import (
+    Bench,
+    Staged,
+    argmax_gradient,
+    forward,
+    set_up,
+    to_numpy,
+    value_and_gradient,
 )
-from bench.measure.clock import LoadMeter, Peak, Program, break_even, overloaded, rotate
-from bench.measure.programs import Bench, Staged, argmax_gradient, forward, set_up, value_and_gradient
-from bench.measure.reference import Reference, reference
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
+from gfy.backend import leaves
 from gfy.errors import GfyValueError
-
-UNSTEADY = ("not finite", "crashed", "unsupported")
-
-
-@dataclass
-class Forward:
-    """The solves of one solver at one tolerance: shared by the cells that differ in the gradient mode."""
-
-    program: Program
-    solutions: list[Any]
-    columns: dict[str, Any]
 
 
 @dataclass
 class Prepared:
-    """A cell that has been run once and judged, waiting to be timed."""
+    """A cell that has run once, waiting to be timed: its programs, what they returned, and its columns so far."""
 
     cell: Cell
-    forward: Forward
+    forward: Program
     backward: Program | None = None
     argmax: Program | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> list[Program]:
+        return [program for program in (self.forward, self.backward, self.argmax) if program is not None]
+
+
+def answer(program: Program) -> dict[str, Any]:
+    """What the last call of a program of solves returned, as arrays of NumPy."""
+    assert program.last is not None
+    (number, _), solutions = program.last
+    parts = ("p", "steps", "converged")
+    return {"number": number, **{name: [plain(getattr(s, name)) for s in solutions] for name in parts}}
+
+
+def gradient(program: Program) -> dict[str, Any]:
+    """The gradient that the last call of a program returned for its last input, leaf by leaf."""
+    assert program.last is not None
+    (number, _), results = program.last
+    return {"number": number, "leaves": [plain(x) for x in leaves(results[-1][1])]}
+
+
+def plain(x: Any) -> np.ndarray:
+    return np.array(to_numpy(x))
+
+
+class SpoiledInputs(Exception):
+    """A solver wrote into the arrays that it was given."""
 
 
 class Preparation:
-    """Stages, runs and judges the cells of one group; what cells have in common is made once."""
+    """Stages and runs the cells of one group; what cells have in common is made once."""
 
-    def __init__(self, bench: Bench, settings: Settings, place: dict[str, Any]) -> None:
-        self._bench, self._settings = bench, settings
-        self._device, self._dtype = str(place["device"]), str(place["dtype"])
+    def __init__(self, bench: Bench, settings: Settings, device: str) -> None:
+        self._bench, self._settings, self._device = bench, settings, device
         self._staged: dict[Any, Staged] = {}
-        self._forwards: dict[Any, Forward] = {}
-        self._known: Reference | str = reference(bench, min(30.0, settings.timeout))
+        self._forwards: dict[Any, tuple[Program, dict[str, Any], dict[str, Any]]] = {}
 
-    def first(self, make: Any, cell: Cell, mode: Any, starts: Any = None) -> tuple[Staged, Program, Any, Any]:
-        """A staged program that has run once, its result and its memory."""
+    def first(
+        self, make: Any, cell: Cell, mode: Any, starts: Any = None
+    ) -> tuple[Staged, Program, dict[str, Any]]:
+        """A staged program that has run once, and its memory."""
         staged = self.stage(make, cell, mode)
         program = staged.at(given_tolerance(cell), starts)
         program.owner = cell.name
         with Peak(self._bench.backend.name, self._device) as peak:
-            result = program.first()
-        return staged, program, result, peak.columns()
+            program.first()
+        untouched(program)
+        return staged, program, peak.columns()
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
@@ -81,45 +104,42 @@ class Preparation:
         self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
         return self._staged[key]
 
-    def forward(self, cell: Cell, mode: Any) -> Forward:
+    def forward(self, cell: Cell, mode: Any) -> tuple[Program, dict[str, Any], dict[str, Any]]:
+        """The solves of one solver at one tolerance, shared by the cells that differ in the gradient mode."""
         tol = float(cell.columns["tol"])
         key = (cell.solver, tol, repr(mode) if mode.name == "unrolled" else None)
         if key not in self._forwards:
-            staged, program, result, peak = self.first(forward, cell, mode)
-            solutions = result if self._bench.sequence else [result]
-            claims = mode.name != "unrolled"
-            columns = certificate_columns(self._bench, solutions, tol, self._dtype, claims) | peak
+            staged, program, columns = self.first(forward, cell, mode)
             if self._settings.break_even and self._bench.backend.staged:
                 columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
-            self._forwards[key] = Forward(program, solutions, columns)
+            self._forwards[key] = program, answer(program), columns
         return self._forwards[key]
 
     def __call__(self, cell: Cell) -> Prepared:
         mode = registry.gradient_of(cell.columns)
-        solves = self.forward(cell, mode)
-        prepared = Prepared(cell, solves, columns=dict(solves.columns))
-        if prepared.columns["status"] in UNSTEADY:
-            return prepared
+        program, first, columns = self.forward(cell, mode)
+        prepared = Prepared(cell, program, evidence={"first": first}, columns=dict(columns))
+        if not all(np.isfinite(p).all() for p in first["p"]):
+            return prepared  # there is nothing to differentiate
         starts = None
         if self._bench.instance.warm:
-            starts = [self._bench.start, *(s.p for s in solves.solutions[:-1])]
-        staged, prepared.backward, result, peak = self.first(value_and_gradient, cell, mode, starts)
-        prepared.columns |= gradient_columns(self._gradient(result), self._known)
+            starts = [plain(self._bench.start), *first["p"][:-1]]
+        staged, prepared.backward, peak = self.first(value_and_gradient, cell, mode, starts)
+        prepared.evidence["gradient"] = gradient(prepared.backward)
         prepared.columns |= {
             "backward_peak_host_bytes": peak.get("peak_host_bytes"),
             "one_program": staged.dynamic,
         }
-        if mode.name == "envelope":  # it has no derivative of the maximiser to give
-            bound = envelope_bound(self._bench, solves.solutions[-1], self._known, self._dtype)
-            prepared.columns["grad_bound"] = bound
-        else:
-            _, prepared.argmax, result, _ = self.first(argmax_gradient, cell, mode, starts)
-            prepared.columns |= argmax_columns(self._gradient(result), self._known)
+        if mode.name != "envelope":  # which has no derivative of the maximiser to give
+            _, prepared.argmax, _ = self.first(argmax_gradient, cell, mode, starts)
+            prepared.evidence["argmax"] = gradient(prepared.argmax)
         return prepared
 
-    def _gradient(self, result: Any) -> Any:
-        """The gradient of the last input: what the reference is of."""
-        return result[-1][1] if self._bench.sequence else result[1]
+
+def untouched(program: Program) -> None:
+    """Raise where the last call of a program wrote into what it was given."""
+    if program.last is not None and not program.intact(*program.last[0]):
+        raise SpoiledInputs("it writes into the arrays that it is given")
 
 
 def given_tolerance(cell: Cell) -> float:
@@ -146,8 +166,6 @@ def build(cell: Cell) -> Bench:
 
 def complaint(error: BaseException) -> dict[str, Any]:
     """The row of a cell that raised: what was said, in one line."""
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-        return {"status": "crashed", "reason": f"out of memory ({type(error).__name__}: {error})"[:500]}
     if isinstance(error, gfy.UnsupportedError):
         return {"status": "unsupported", "reason": str(error)[:500]}
     first = (str(error).strip().splitlines() or [""])[0]
@@ -158,7 +176,8 @@ def measure_group(group: Group, channel: Any) -> None:
     """The job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
     settings = group.settings
     channel.limit_memory(settings.memory)
-    prepare = Preparation(build(group.cells[0]), settings, group.cells[0].columns)
+    bench = build(group.cells[0])
+    prepare = Preparation(bench, settings, str(group.cells[0].columns["device"]))
     ready: list[Prepared] = []
     for cell in group.cells:
         if channel.stopped():
@@ -167,28 +186,79 @@ def measure_group(group: Group, channel: Any) -> None:
         try:
             prepared = prepare(cell)
         except Exception as error:  # whatever a solver raises is the row of its cell
+            if lacks_memory(error):
+                raise  # the process is of no more use: what is left is measured in another one
             channel.row(cell.name, complaint(error))
             continue
-        if prepared.columns["status"] in UNSTEADY:
-            channel.row(cell.name, prepared.columns)
+        if settings.accuracy_only or prepared.backward is None:
+            channel.row(cell.name, prepared.columns, prepared.evidence)
             continue
         ready.append(prepared)
     channel.hand(None)
-    load = None
-    if not settings.accuracy_only:
-        meter = LoadMeter()
-        forwards = {id(p.forward): p.forward.program for p in ready}
-        others = [program for p in ready for program in (p.backward, p.argmax) if program is not None]
-        seed = int(group.cells[0].columns["seed"])
-        rotate([*forwards.values(), *others], settings.repeat, settings.budget, seed, channel.hand)
-        load = meter.read()
-    for prepared in ready:
-        channel.row(prepared.cell.name, measured(prepared, load, settings))
+    if ready:
+        Timing(ready, settings, channel)(int(group.cells[0].columns["seed"]))
+
+
+class Timing:
+    """Times prepared cells in rotation; the row of each leaves when its last program has its last sample."""
+
+    def __init__(self, ready: list[Prepared], settings: Settings, channel: Any) -> None:
+        self._waiting, self._settings, self._channel = list(ready), settings, channel
+        self._meter = LoadMeter()
+
+    def __call__(self, seed: int) -> None:
+        programs = {id(program): program for cell in self._waiting for program in cell.programs}
+        rotate(
+            programs.values(),
+            self._settings.repeat,
+            self._settings.budget,
+            seed,
+            self._channel.hand,
+            rest=self._rest,
+            finished=self._finished,
+            failed=self._failed,
+        )
+
+    def _rest(self) -> None:
+        self._meter.pause()
+        self._channel.rest()  # others of this run have their round
+        self._meter.resume()
+
+    def _finished(self, program: Program) -> None:
+        try:
+            untouched(program)
+        except SpoiledInputs as error:
+            self._failed(program, error)
+            return
+        for prepared in self._waiting[:]:
+            if all(p.over for p in prepared.programs):
+                self._send(prepared)
+        self._waiting = [c for c in self._waiting if not all(p.over for p in c.programs)]
+
+    def _send(self, prepared: Prepared) -> None:
+        columns = measured(prepared, self._meter.read(), self._settings)
+        assert prepared.backward is not None
+        last = {"last": answer(prepared.forward), "last_gradient": gradient(prepared.backward)}
+        self._meter.pause()
+        self._channel.row(prepared.cell.name, columns, prepared.evidence | last)
+        self._meter.resume()
+
+    def _failed(self, program: Program, error: Exception) -> None:
+        """Every cell that uses the program is told of its failure; their other programs are timed no further."""
+        told = complaint(error)
+        told["reason"] = f"while it was timed: {told['reason']}"[:500]
+        ended = [cell for cell in self._waiting if any(program is p for p in cell.programs)]
+        self._waiting = [cell for cell in self._waiting if all(program is not p for p in cell.programs)]
+        needed = {id(p) for prepared in self._waiting for p in prepared.programs}
+        for prepared in ended:
+            for other in prepared.programs:
+                other.over = other.over or id(other) not in needed
+            self._channel.row(prepared.cell.name, told)
 
 
 def measured(prepared: Prepared, load: float | None, settings: Settings) -> dict[str, Any]:
     """All columns of a row that were measured; `Cell.row` adds what was known beforehand."""
-    program, backward = prepared.forward.program, prepared.backward
+    program, backward = prepared.forward, prepared.backward
     staging = None if program.compile_s is None else program.compile_s + (program.trace_s or 0.0)
     columns = {
         **prepared.columns,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
 COTANGENT_SEED = 17
+VARIANTS = 64  # sizes that the inputs of timed calls take in turn
 
 
 class TracedStop(gfy.Stop):
@@ -35,6 +38,7 @@ class Bench:
     targets: Any
     cotangent: Any  # [batch, k], seeded: what the derivative of the maximiser is multiplied with
     start: Any | None  # the first p0 of a warm sequence, or of an energy that does not know the size of p
+    convert: Callable[[Any], Any]  # an array of NumPy as one of the framework, on the device, in the dtype
 
     @property
     def problem(self) -> gfy.InnerProblem:
@@ -43,6 +47,70 @@ class Bench:
     @property
     def sequence(self) -> bool:
         return len(self.inputs) > 1
+
+    @cached_property
+    def host(self) -> tuple[Any, Any]:
+        """The inputs and the targets as NumPy arrays of the dtype that is measured; nobody is handed these."""
+        return tree_map(lambda x: np.array(self.backend.to_numpy(x)), (self.inputs, self.targets))
+
+    @cached_property
+    def axes(self) -> Any:
+        """How many leading axes of each leaf of an input are batch axes; None where the energy cannot say."""
+        try:
+            return self.problem.energy.axes(self.inputs[0])
+        except gfy.GfyError:
+            return None
+
+    def varied(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
+        """Fresh arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from those before.
+
+        The examples are moved on by `number` places, so that an answer that is remembered is wrong, and the leaves of v
+        are scaled by up to 2 %, so that no input comes twice. Both are exact in every dtype and process.
+        """
+        inputs, targets = self.host
+        places = 0 if self.axes is None else number
+        factor = 1.0 + (number % VARIANTS) / 4096
+
+        def vary(x: np.ndarray, batch_axes: int) -> np.ndarray:
+            moved = np.roll(x, places, 0) if batch_axes > 0 else np.array(x)
+            scale = self.problem.energy.array_api and moved.dtype.kind == "f"
+            return moved * moved.dtype.type(factor) if scale else moved
+
+        axes = tree_map(lambda x: 0, inputs[0]) if self.axes is None else self.axes
+        return Problem(
+            tuple(tree_map(vary, v, axes) for v in inputs),
+            np.roll(targets, places, 0),
+            tuple(None if p is None else np.roll(p, places, 0) for p in starts),
+        )
+
+    def put_back(self, gradient: list[np.ndarray], number: int) -> list[np.ndarray]:
+        """The leaves of a gradient at variant `number`, their examples in the order of the problem itself."""
+        if self.axes is None:
+            return gradient
+        axes = leaves(self.axes)
+        return [np.roll(x, -number, 0) if a > 0 else x for x, a in zip(gradient, axes, strict=True)]
+
+    def fresh(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
+        """The same as arrays of the framework, computed and in place."""
+        made: Problem = self.backend.sync(tree_map(self.convert, self.varied(number, starts)))
+        return made
+
+    def kept(self, x: np.ndarray) -> Any:
+        """An array of NumPy as one of the framework, in its own dtype."""
+        return self.backend.asarray(np.array(x))
+
+    def intact(self, given: Problem, number: int, starts: Sequence[np.ndarray | None]) -> bool:
+        """Whether what a solver was given still holds what it held."""
+        pairs = zip(leaves(given), leaves(self.varied(number, starts)), strict=True)
+        return all(np.array_equal(to_numpy(x), y, equal_nan=True) for x, y in pairs)
+
+
+class Problem(NamedTuple):
+    """What one call works on: the inputs of a sequence (mostly one), the targets, and where each solve starts."""
+
+    inputs: tuple[Any, ...]
+    targets: Any
+    starts: tuple[Any, ...]
 
 
 def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "float64") -> Bench:
@@ -65,7 +133,7 @@ def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "
     start = None
     if instance.warm or not instance.problem.energy.array_api:
         start = convert(instance.problem.domain.center(np.zeros_like(instance.targets)))
-    return Bench(instance, ops, inputs, convert(instance.targets), convert(cotangent), start)
+    return Bench(instance, ops, inputs, convert(instance.targets), convert(cotangent), start, convert)
 
 
 def flat(tree: Any) -> np.ndarray:
@@ -140,31 +208,41 @@ class Staged:
         """Whether the staged program can be run at this tolerance without staging it again."""
         return self.fixed_tol is None or self.fixed_tol == tol
 
-    def at(self, tol: float, starts: list[Any] | None = None) -> Program:
+    def at(self, tol: float, starts: Sequence[np.ndarray | None] | None = None) -> Program:
         """The program at a tolerance; a warm sequence starts from its own solutions, or from `starts`."""
         bench = self._bench
+        follow = bench.instance.warm and starts is None
+        first = None if bench.start is None else to_numpy(bench.start)
+        begin = [first] * len(bench.inputs) if starts is None else list(starts)
+        calls = count()
 
-        def one(v: Any, p0: Any) -> Any:
-            return self._run(v, bench.targets, p0, *(() if self.fixed_tol is not None else (tol,)))
+        def fresh() -> tuple[int, Problem]:
+            number = next(calls)
+            return number, bench.fresh(number, begin)
 
-        def call() -> Any:
-            if not bench.sequence:
-                return one(bench.inputs[0], bench.start)
-            results, p0 = [], bench.start
-            for number, v in enumerate(bench.inputs):
-                result = one(v, p0 if starts is None else starts[number])
-                if bench.instance.warm and starts is None:
-                    p0 = result.p
-                results.append(result)
+        def call(number: int, given: Problem) -> Any:
+            results: list[Any] = []
+            for v, p0 in zip(given.inputs, given.starts, strict=True):
+                p0 = results[-1].p if follow and results else p0
+                results.append(
+                    self._run(v, given.targets, p0, *(() if self.fixed_tol is not None else (tol,)))
+                )
             return results
 
-        return Program(call, bench.backend.sync, self._owner, len(bench.inputs), **self.facts)
+        def intact(number: int, given: Problem) -> bool:
+            return bench.intact(given, number, begin)
+
+        return Program(
+            call, bench.backend.sync, self._owner, len(bench.inputs), fresh=fresh, intact=intact, **self.facts
+        )
 
     def eager_seconds(self, tol: float) -> float:
         """Seconds of a solve when nothing is staged: the second call, as the first warms up."""
         if self._eager is None:
             bench = self._bench
-            args = (bench.inputs[0], bench.targets, bench.start, tol)
+            start = None if bench.start is None else to_numpy(bench.start)
+            given = bench.fresh(0, [start] * len(bench.inputs))
+            args = (given.inputs[0], given.targets, given.starts[0], tol)
             program = Program(lambda: self._function(*args), bench.backend.sync)
             program.once()
             self._eager = program.once()[0]

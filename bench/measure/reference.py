@@ -21,7 +21,7 @@ import numpy as np
 import gfy
 from bench.measure.certification import relative_gap
 from bench.measure.programs import Bench
-from bench.plan.registry import solver_classes
+from bench.plan.registry import own_solvers
 from gfy.backend import get_backend, is_floating, leaves, tree_map
 
 SOLVERS = ("ClosedForm", "DualNewton", "ProjectedNewton", "Auto", "CoordinateAscent", "ProjectedGradient")
@@ -202,7 +202,7 @@ class Laboratory:
     def choose(self, count: int) -> tuple[Solved | None, float]:
         """The most accurate solution at the input itself, and the seconds a solve takes."""
         best, taken = None, 0.0
-        known = solver_classes()
+        known = own_solvers()
         small = self._y.size * count <= SMALL and find_spec("cvxpy") is not None
         for name in (INDEPENDENT, *SOLVERS) if small else SOLVERS:
             if name not in known or known[name]().unsupported(self.problem) is not None:
@@ -233,7 +233,7 @@ class Laboratory:
         return self.solve(moved, near.p, near.solver)
 
     def solve(self, v: Any, start: np.ndarray | None, name: str) -> Solved:
-        solver = solver_classes()[name]()
+        solver = own_solvers()[name]()
         array = lambda x: None if x is None else self._ops.asarray(np.array(x))  # noqa: E731
         inputs = tree_map(array, v)
         work = self._ops.jit(lambda v, p0: solver.solve(self.problem, v, p0, gfy.Stop(1e-14, 5000)).p)

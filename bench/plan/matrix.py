@@ -13,8 +13,10 @@ from bench.plan.suite import Entry, Suite
 from bench.problems.base import Instance, label
 from bench.store import key_of
 from bench.store.environment import fingerprint, library_fingerprint, versions
+from bench.store.media import visible
 from gfy.errors import GfyValueError
 
+NAMED = ("problem", "family", "energy", "regularizer", "domain")
 FINEST = {"float64": 0.0, "float32": 1e-6}  # accuracy levels below these are not asked of a dtype
 
 
@@ -102,11 +104,11 @@ def plan(suite: Suite, memory: int | None = None) -> Plan:
     found = Plan()
     for entry in suite.problems:
         _plan_entry(entry, suite, settings, found)
-    found.groups = _joined(found.groups)
+    found.groups = join(found.groups)
     return found
 
 
-def _joined(groups: list[Group]) -> list[Group]:
+def join(groups: list[Group]) -> list[Group]:
     """Entries of one problem in one place compete with each other: they become one group."""
     by_label: dict[str, dict[str, Cell]] = {}
     for group in groups:
@@ -117,7 +119,8 @@ def _joined(groups: list[Group]) -> list[Group]:
 
 def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> None:
     axes = {name: entry.axes.get(name, getattr(suite, name)) for name in ("devices", "dtypes", "tolerances")}
-    chosen = solvers(entry.axes.get("solvers", suite.solvers))
+    named = solvers(entry.axes.get("solvers", suite.solvers))
+    chosen = [(text, registry.make_solver(text)) for text in named]
     modes = [registry.make_gradient(text) for text in entry.axes.get("gradients", suite.gradients)]
     modes.sort(
         key=lambda mode: mode.name != "envelope"
@@ -147,6 +150,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
         for backend, device, dtype in product(backends, axes["devices"], dtypes):
             place = {"backend": backend, "device": device, "dtype": dtype}
             common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps, **place}
+            common |= {name: visible(common[name]) for name in NAMED}
             cells = []
             missing = registry.backend_missing(backend, device)
             held = [t for t in tolerances if t >= FINEST[dtype]]
@@ -165,16 +169,16 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
                 for tol in held if whole else held[-1:]:
                     cells.append(Cell({**base, "tol": tol}, entry.family, text))
             if cells:
-                name = f"{work.name}{f', seed {seed}' if seed else ''} · {backend} {device} {dtype}"
+                name = f"{common['problem']}{f', seed {seed}' if seed else ''} · {backend} {device} {dtype}"
                 found.groups.append(Group(name, tuple(cells), settings))
 
 
-def solvers(texts: list[str]) -> list[tuple[str, Any]]:
-    """The named solvers, `all` being every one that is known; each with the text that makes it again."""
+def solvers(texts: list[str]) -> list[str]:
+    """The texts of the named solvers, `all` being every one that is known."""
     named: list[str] = []
     for text in texts:
-        named += list(registry.solver_classes()) if text.lower() == "all" else [text]
-    return [(text, registry.make_solver(text)) for text in dict.fromkeys(named)]
+        named += registry.solver_names() if text.lower() == "all" else [text]
+    return list(dict.fromkeys(named))
 
 
 def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | None:
@@ -182,10 +186,15 @@ def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | N
     backends = getattr(solver, "backends", None)
     if backends is not None and backend not in backends:
         return f"{solver.name} runs on {' and '.join(backends)} only"
-    reason = solver.unsupported(instance.problem)
-    if reason is None:
-        reason = mode.unsupported(instance.problem, solver)
-    return None if reason is None else str(reason)
+    try:
+        reason = solver.unsupported(instance.problem)
+        if reason is None:
+            reason = mode.unsupported(instance.problem, solver)
+    except Exception as error:
+        return visible(f"its `unsupported` raised {type(error).__name__}: {error}")
+    if reason is None or isinstance(reason, str):
+        return None if reason is None else visible(reason)
+    return f"its `unsupported` returned {type(reason).__name__} instead of a sentence or None"
 
 
 def solver_columns(solver: Any, mode: Any) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -24,7 +26,8 @@ import numpy as np
 import gfy
 from bench.plan.names import resolve, suggest
 from bench.problems.base import Named, Recipe
-from bench.store.environment import gpus
+from bench.store.environment import gpus, install_command
+from bench.store.media import visible
 from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
 
@@ -78,10 +81,27 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
+def file_of(text: str) -> Path | None:
+    """The file that a text like path/to/file.py:Name names; None where it names no file."""
+    name = text.partition("(")[0].strip()
+    return Path(name.rpartition(":")[0]).expanduser().resolve() if is_file(name) else None
+
+
 def is_file(reference: str) -> bool:
     return ".py:" in reference
 
 
+def is_stranger(text: str) -> bool:
+    """Whether a named solver or problem is somebody else's: it comes from a file or from another package."""
+    name = text.partition("(")[0].strip()
+    if is_file(name):
+        return True
+    if name in own_solvers() or name in own_families():
+        return False
+    return name in _plugins("gfy.solvers") or name in _plugins("gfy.problems")
+
+
+@cache
 def _plugins(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group) if point.name != "default"}
 
@@ -100,18 +120,36 @@ def plugin_families() -> list[str]:
 
 
 @cache
-def solver_classes() -> dict[str, Any]:
-    """Every solver of the package `solvers` and of installed plugins, by name."""
+def own_solvers() -> dict[str, Any]:
+    """Every solver of the package `solvers`, by name."""
     package = import_module("solvers")
     found = {}
     for name in getattr(package, "__all__", ()):
         item = getattr(package, name)
         if inspect.isclass(item) and hasattr(item, "solve") and hasattr(item, "unsupported"):
             found[name] = item
-    for name, point in _plugins("gfy.solvers").items():
-        if name not in found:
-            found[name] = point.load()
     return found
+
+
+def solver_names() -> list[str]:
+    """The names of our solvers and of those that installed plugins register; no plugin is imported."""
+    return list(dict.fromkeys([*own_solvers(), *plugin_solvers()]))
+
+
+@cache
+def _loaded(group: str, name: str) -> Any:
+    """What a plugin registers under a name: from here on its code runs in this process."""
+    try:
+        return _plugins(group)[name].load()
+    except Exception as error:
+        raise GfyValueError(
+            f"The plugin {name!r} could not be imported ({type(error).__name__}: {error})."
+        ) from error
+
+
+def solver_classes() -> dict[str, Any]:
+    """Every solver of the package `solvers` and of installed plugins, by name; the plugins are imported."""
+    return {name: own_solvers().get(name) or _loaded("gfy.solvers", name) for name in solver_names()}
 
 
 def make_solver(text: str) -> Any:
@@ -120,8 +158,8 @@ def make_solver(text: str) -> Any:
     if is_file(name):
         cls = from_file(name)
     else:
-        classes = solver_classes()
-        cls = classes.get(name) or classes[resolve(name, classes, "solver")]
+        known = name if name in solver_names() else resolve(name, solver_names(), "solver")
+        cls = own_solvers().get(known) or _loaded("gfy.solvers", known)
     try:
         solver = cls(**params) if inspect.isclass(cls) else cls
     except TypeError as error:
@@ -139,17 +177,32 @@ def parameters(thing: Any) -> dict[str, Any]:
     """The configuration of a solver or a gradient mode, for its row."""
     if not is_dataclass(thing) or isinstance(thing, type):
         return {}
-    return {f.name: getattr(thing, f.name) for f in fields(thing) if f.name != "name"}
+    return {f.name: _stable(getattr(thing, f.name)) for f in fields(thing) if f.name != "name"}
+
+
+def _stable(value: Any) -> Any:
+    """A parameter as a row keeps it: equal in every process, whatever object it is."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_stable(x) for x in value]
+    if isinstance(value, Mapping):
+        return {str(k): _stable(x) for k, x in value.items()}
+    if hasattr(value, "tolist"):  # arrays
+        return value.tolist()
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def shown(solver: Any) -> str:
     """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
-    name = str(solver.name)
+    name = visible(solver.name)
     if not is_dataclass(solver) or isinstance(solver, type):
         return name
-    usual = {f.name: f.default for f in fields(solver)}
+    usual = {f.name: _stable(f.default) for f in fields(solver)}
     own = [f"{n}={x!r}" for n, x in parameters(solver).items() if x != usual[n]]
-    return f"{name}({', '.join(own)})" if own else name
+    return visible(f"{name}({', '.join(own)})") if own else name
 
 
 def source_file(thing: Any) -> Path | None:
@@ -180,15 +233,28 @@ def gradient_of(columns: dict[str, Any]) -> Any:
 
 
 @cache
+def own_families() -> dict[str, Recipe]:
+    """Every problem family of the suite, by name."""
+    modules = [import_module(f"bench.problems.{module}") for module in FAMILY_MODULES]
+    return {family.name: family for module in modules for family in module.FAMILIES}
+
+
+def family_names() -> list[str]:
+    """The names of our families and of those that installed plugins register; no plugin is imported."""
+    return list(dict.fromkeys([*own_families(), *plugin_families()]))
+
+
 def families() -> dict[str, Recipe]:
-    """Every problem family of the suite and of installed plugins, by name."""
-    found: dict[str, Recipe] = {}
-    for module in FAMILY_MODULES:
-        for family in import_module(f"bench.problems.{module}").FAMILIES:
-            found[family.name] = family
-    for name, point in _plugins("gfy.problems").items():
-        found.setdefault(name, _recipe(point.load()))
-    return found
+    """Every problem family of the suite and of installed plugins, by name; the plugins are imported."""
+    return {
+        name: own_families().get(name) or _recipe(_loaded("gfy.problems", name)) for name in family_names()
+    }
+
+
+def family_called(text: str) -> str:
+    """The name of the family that a text names, without importing it where it is a stranger's."""
+    name, _ = parse(text)
+    return name if is_file(name) or name in family_names() else resolve(name, family_names(), "problem")
 
 
 def _recipe(thing: Any) -> Recipe:
@@ -203,20 +269,44 @@ def _recipe(thing: Any) -> Recipe:
 
 def make_family(text: str) -> Recipe:
     """A problem family from its name or its file."""
-    name, _ = parse(text)
+    name = family_called(text)
     if is_file(name):
         return _recipe(from_file(name))
-    known = families()
-    return known.get(name) or known[resolve(name, known, "problem")]
+    return own_families().get(name) or _recipe(_loaded("gfy.problems", name))
+
+
+SIZES = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
+LARGEST_SIZE = 10_000_000
 
 
 def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
-    """Raise a sentence for a parameter that the family does not have."""
-    for name in params:
+    """Raise a sentence for a parameter that the family does not have, or that is not of the kind of its default."""
+    for name, value in params.items():
         if name not in family.defaults:
             raise GfyValueError(
                 f"The problem {family.name} has no parameter {name!r}. {suggest(name, family.defaults)}"
             )
+        wanted = _unfit(name, value, family.defaults[name])
+        if wanted is not None:
+            raise GfyValueError(f"The problem {family.name}: {name} must be {wanted}, not {value!r}.")
+
+
+def _unfit(name: str, value: Any, usual: Any) -> str | None:
+    """What a parameter must be where it is not; a default of None says nothing of it but that it is plain."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(usual, bool) or isinstance(value, bool):
+        return None if isinstance(value, bool) and isinstance(usual, bool | None) else "true or false"
+    if isinstance(usual, int):
+        least = 1 if name in SIZES else 0
+        fits = isinstance(value, int) and least <= value <= LARGEST_SIZE
+        return None if fits else f"a whole number between {least} and {LARGEST_SIZE}"
+    if isinstance(usual, float):
+        return None if number and math.isfinite(value) else "a finite number"
+    if isinstance(usual, str):
+        return None if isinstance(value, str) else "a text"
+    if number and not math.isfinite(value):
+        return "a finite number"
+    return None if isinstance(value, int | float | str | list | tuple | None) else "a number or a text"
 
 
 def make_problem(
@@ -255,7 +345,7 @@ def make_problem(
 def backend_missing(name: str, device: str) -> str | None:
     """Why a backend cannot be used on a device here, in a sentence; None where it can."""
     if importlib.util.find_spec(name) is None:
-        return f"{name} is not installed: python -m pip install -c constraints.txt -e '.[{name}]'"
+        return f"{name} is not installed: {install_command(name)}"
     if device == "cpu":
         return None
     if device == "cuda" and not gpus():

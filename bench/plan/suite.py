@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
@@ -64,28 +66,101 @@ def read(name: str) -> Suite:
                 f"There is no suite called {name!r}. {suggest(name, suites())} Or name a TOML file."
             )
     try:
-        content = tomllib.loads(file.read_text())
+        text = file.read_text("utf-8")
+        content = tomllib.loads(text)
     except FileNotFoundError:
         raise GfyValueError(f"There is no suite file {name}.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise GfyValueError(f"The suite file {name} could not be read: {error}.") from error
-    return from_dict({"name": file.stem, **content}, str(file))
+    return from_dict({"name": file.stem, **content}, str(file), text)
 
 
-def from_dict(content: dict[str, Any], where: str = "the suite") -> Suite:
-    """A suite from the content of a TOML file, every key and its kind checked."""
-    known = {f.name: f for f in fields(Suite)}
-    for key in content:
-        if key not in known:
-            raise GfyValueError(f"{where} has the unknown key {key!r}. {suggest(key, known)}")
-    defaults = Suite()
+@dataclass(frozen=True)
+class Kind:
+    """What a key of a suite may hold: a type, in words, and the least and the largest value."""
+
+    type: type
+    words: str
+    least: float = -math.inf
+    most: float = math.inf
+    listed: bool = False
+
+    def fits(self, value: Any) -> bool:
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value) if abs(value) < 2**1000 else math.inf
+        if type(value) is not self.type:
+            return False
+        return not isinstance(value, int | float) or self.least <= value <= self.most
+
+
+_NAMES = Kind(str, "a list of names", listed=True)
+SCHEMA = {
+    "name": Kind(str, "a text"),
+    "description": Kind(str, "a text"),
+    **dict.fromkeys(("solvers", "gradients", "backends", "devices", "dtypes"), _NAMES),
+    "tolerances": Kind(float, "a list of numbers between 1e-16 and 1", 1e-16, 1.0, listed=True),
+    "full_ladder": Kind(bool, "true or false"),
+    "max_steps": Kind(int, "a whole number between 1 and 1e9", 1, 1e9),
+    "repeat": Kind(int, "a whole number between 1 and 100000", 1, 1e5),
+    "timeout": Kind(float, "a number of seconds between 0.1 and 1e7", 0.1, 1e7),
+    "budget": Kind(float, "a number of seconds between 0 and 1e7", 0.0, 1e7),
+    "seed": Kind(int, "a whole number between 0 and 2^63", 0, 2**63 - 1),
+    "seeds": Kind(int, "a list of whole numbers between 0 and 2^63", 0, 2**63 - 1, listed=True),
+    "limit": Kind(float, "a number of seconds between 0 and 1e7", 0.0, 1e7),
+    "accuracy_only": Kind(bool, "true or false"),
+    "break_even": Kind(bool, "true or false"),
+}
+
+
+def line_of(text: str, key: str, table: int = 0) -> str:
+    """ ", line 7": where a key stands in a TOML text, in its [[problems]] table of that number (0: before them)."""
+    number, seen = 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        seen += line.strip().replace(" ", "").startswith("[[problems]]")
+        if seen == table and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", line):
+            return f", line {number}"
+    return ""
+
+
+def check(key: str, value: Any, where: str) -> None:
+    """Raise a sentence where a key of a suite does not hold what its schema says."""
+    kind = SCHEMA[key]
+    many = value if kind.listed and isinstance(value, list) else [value]
+    if kind.listed != isinstance(value, list) or not many or not all(kind.fits(x) for x in many):
+        raise GfyValueError(f"{where}: {key} must be {kind.words}, not {value!r}.")
+
+
+def from_dict(content: dict[str, Any], where: str = "the suite", text: str = "") -> Suite:
+    """A suite from the content of a TOML file, every key, its kind and its range checked.
+
+    Args:
+        content: The keys of the file.
+        where: How the file is called in a sentence.
+        text: The file itself, in which the wrong line is looked up.
+
+    Returns:
+        The suite.
+
+    Raises:
+        GfyValueError: A key is unknown, or its value is of another kind or outside its range.
+    """
+    known = [f.name for f in fields(Suite)]
     for key, value in content.items():
-        wanted = getattr(defaults, key)
-        if isinstance(wanted, bool) != isinstance(value, bool) or not isinstance(
-            value, (int, float) if isinstance(wanted, (int, float)) else type(wanted)
-        ):
-            raise GfyValueError(f"{where}: {key} must be a {type(wanted).__name__}, not {value!r}.")
-    entries = [e for problem in content.get("problems", []) for e in expand(problem, where)]
+        here = f"{where}{line_of(text, key)}"
+        if key not in known:
+            raise GfyValueError(f"{here} has the unknown key {key!r}. {suggest(key, known)}")
+        if key != "problems":
+            check(key, value, here)
+    problems = content.get("problems", [])
+    if not isinstance(problems, list):
+        raise GfyValueError(f"{where}: problems must be a list of [[problems]] tables, not {problems!r}.")
+    entries = []
+    for number, problem in enumerate(problems, 1):
+        for key in AXES:
+            if isinstance(problem, dict) and key in problem:
+                value = problem[key] if isinstance(problem[key], list) else [problem[key]]
+                check(key, value, f"{where}{line_of(text, key, number)}")
+        entries += expand(problem, f"{where}{line_of(text, 'family', number)}")
     return replace(Suite(**{**content, "problems": []}), problems=entries)
 
 
@@ -95,6 +170,8 @@ def expand(problem: Any, where: str) -> list[Entry]:
         raise GfyValueError(f"{where}: each of [[problems]] needs a `family`, got {problem!r}.")
     given = dict(problem)
     names = given.pop("family")
+    if not all(isinstance(x, str) and x for x in (names if isinstance(names, list) else [names])):
+        raise GfyValueError(f"{where}: `family` must be a name or a list of names, not {names!r}.")
     axes = {}
     for name in AXES:
         if name in given:

@@ -67,6 +67,7 @@ class Family:
     about: str
     build: Any  # (rng, **params) -> Instance
     defaults: Params = field(default_factory=dict)
+    exact: bool = True  # whether another machine makes the same numbers, but for a few roundings
 
     def make(self, rng: np.random.Generator, **params: Any) -> Instance:
         instance: Instance = self.build(rng, **{**self.defaults, **params})

@@ -1,8 +1,9 @@
 """Send groups to a Dask cluster: each is measured on one node in isolation, its rows come back to one store.
 
-A worker that dies has its groups redone elsewhere (Dask's doing); a worker with other library versions is
-refused; a scheduler that goes away ends the run with a sentence, and the same command goes on later. Rows
-carry the machine that measured them: timings are only ever compared within one.
+A worker that dies has its groups redone elsewhere, three times at most. Every task compares the library versions and
+the sources of its node with the client's, and a worker that differs is retired. A scheduler that goes away, and a run
+in which nothing comes back any more, end with a sentence, and the same command goes on later. Rows carry the machine
+that measured them: timings are only ever compared within one.
 
 Every node needs the same environment (`pip install -c constraints.txt -e '.[all]'`). On nodes of your own:
 
@@ -10,16 +11,8 @@ Every node needs the same environment (`pip install -c constraints.txt -e '.[all
     dask worker tcp://HOST:8786 --nthreads 1             on every node that measures, once
     gfy compare --suite full --scheduler tcp://HOST:8786
 
-Under Slurm, PBS or LSF, dask-jobqueue starts both from a Python prompt, one whole node a worker so that nobody
-else disturbs the clock; under Kubernetes, dask-kubernetes does. Give the address they print to `--scheduler`:
-
-    from dask_jobqueue import SLURMCluster
-    cluster = SLURMCluster(cores=1, processes=1, memory="32GB", job_extra_directives=["--exclusive"])
-    cluster.scale(jobs=4); print(cluster.scheduler_address)
-
-    from dask_kubernetes.operator import KubeCluster
-    cluster = KubeCluster(name="gfy", image="an image with this environment", n_workers=4)
-    print(cluster.scheduler_address)
+An address of tls://HOST:8786 is used with the certificates that Dask's own configuration names. `examples/cluster` has
+files for that, for Slurm (dask-jobqueue) and for Kubernetes.
 """
 
 from __future__ import annotations
@@ -27,29 +20,46 @@ from __future__ import annotations
 import threading
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
+from bench.plan import registry
 from bench.plan.matrix import Cell, Group
-from bench.run.executor import JOB, Executor
-from bench.run.isolation import GroupRunner
+from bench.run.executor import Executor
+from bench.run.groups import JOB, GroupRunner
 from bench.store import RecordsError, Store, environment, key_of
 from bench.store.read import plain_rows
 
 PATIENCE = 15.0  # seconds without the scheduler before we give up
-_one_at_a_time = threading.Lock()  # a node measures one group at a time, whatever its number of threads
+SLACK = 600.0  # seconds beyond the limits of its cells in which a group must come back
+TRIES = 3  # how often a group is sent out whose worker died
+_one_at_a_time = threading.Lock()  # a worker measures one group at a time, whatever its number of threads
 
 Rows = list[tuple[str, dict[str, Any]]]
 
 
+class WrongNode(Exception):
+    """A node whose libraries or sources are not those of the client: (the worker's address, the sentence)."""
+
+
 def fingerprint() -> dict[str, str]:
-    """What must be equal on the two ends: library versions and the sources of this suite."""
-    return {**environment.versions(), "gfy sources": environment.library_fingerprint()}
+    """What must be equal on the two ends: library versions and the sources of the four packages."""
+    rooms = [environment.ROOT / room for room in ("gfy", "solvers", "bench", "reports")]
+    sources = environment.fingerprint(*(room for room in rooms if room.is_dir()))
+    return {**environment.versions(), "gfy-suite with the sources": sources}
 
 
-def version_fault(expected: dict[str, str]) -> str | None:
+def files_of(group: Group) -> dict[str, str]:
+    """The digests of the files that a group's solvers and problems come from."""
+    texts = {text for cell in group.cells for text in (cell.problem, cell.solver)}
+    files = {file for file in map(registry.file_of, texts) if file is not None}
+    return {str(file): environment.fingerprint(file) if file.is_file() else "none" for file in files}
+
+
+def version_fault(expected: dict[str, str], own: dict[str, str] | None = None) -> str | None:
     """How this process differs from what is expected, in a sentence; None when it does not."""
-    own = fingerprint()
+    own = fingerprint() if own is None else own
     differing = [
         f"{name} {own.get(name, 'is missing')} instead of {wanted}"
         for name, wanted in expected.items()
@@ -73,10 +83,36 @@ def check_plugin(expected: dict[str, str]) -> Any:
     return VersionCheck()
 
 
-def measure_remotely(group: Group, job: str) -> tuple[dict[str, Any], Rows]:
-    """On a node: measure a group in an isolated process; the node's facts and a row for every cell."""
+@contextmanager
+def machine_to_oneself() -> Iterator[None]:
+    """Wait until no other worker of this user on this machine measures: several workers are still one machine."""
+    import fcntl
+    import os
+    import tempfile
+
+    path = os.path.join(tempfile.gettempdir(), f"gfy-measuring-{os.getuid()}.lock")
+    place = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
+        yield
+    finally:
+        os.close(place)
+
+
+def measure_remotely(
+    group: Group, job: str, expected: dict[str, str], files: dict[str, str]
+) -> tuple[dict[str, Any], Rows]:
+    """On a node: measure a group in an isolated process; the node's facts and a row for every cell.
+
+    Every task asks the node itself what it runs: a worker may have joined, or changed, after the run began.
+    """
+    fault = version_fault(expected) or version_fault(files, files_of(group))
+    if fault is not None:
+        from distributed import get_worker
+
+        raise WrongNode(get_worker().address, fault)
     rows: Rows = []
-    with _one_at_a_time:
+    with _one_at_a_time, nullcontext() if group.settings.accuracy_only else machine_to_oneself():
         runner = GroupRunner(threading.Event(), job)
         try:
             runner.run(group, lambda cell, columns: rows.append((cell.name, columns)))
@@ -118,6 +154,11 @@ class Cluster(Executor):
         dask.config.set({"distributed.comm.timeouts.connect": "10s"})
         try:
             client = Client(self._address, timeout=10, set_as_default=False)
+        except TypeError as error:  # an address of tls:// without certificates
+            raise RecordsError(
+                f"The scheduler at {self._address} asks for TLS and no certificates are configured: name them in a "
+                "Dask configuration, distributed.comm.tls (see examples/cluster/tls.yaml)."
+            ) from error
         except (OSError, TimeoutError, ValueError) as error:
             raise RecordsError(
                 f"There is no Dask scheduler at {self._address} ({error}): start one with `dask scheduler`."
@@ -125,7 +166,8 @@ class Cluster(Executor):
         try:
             if not client.scheduler_info()["workers"]:
                 client.wait_for_workers(1, timeout=PATIENCE)
-            client.register_plugin(check_plugin(fingerprint()))
+            self._expected = fingerprint()
+            client.register_plugin(check_plugin(self._expected))
         except TimeoutError:
             client.close(timeout=2)
             raise RecordsError(
@@ -136,26 +178,41 @@ class Cluster(Executor):
             raise RecordsError(f"{error} Install the same versions on every node.") from error
         return client
 
+    def _submit(self, group: Group) -> Any:
+        return self._client.submit(
+            measure_remotely, group, self._job, self._expected, files_of(group), pure=False
+        )
+
     def _pass(self, groups: list[Group], attempt: int) -> None:
         client = self._client
-        pending = {
-            client.submit(measure_remotely, group, self._job, pure=False, retries=3): group
-            for group in groups
-        }
-        last_seen = time.monotonic()
+        pending = {self._submit(group): group for group in groups}
+        self._tries: dict[str, int] = {}
+        last_seen = last_news = time.monotonic()
         while pending:
             if client.status == "running":
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > PATIENCE:
                 self._gone()
             for future in [f for f in pending if f.done()]:
-                self._collect(future, pending.pop(future), attempt)
+                last_news = time.monotonic()
+                group = pending.pop(future)
+                if not self._collect(future, group, attempt):
+                    pending[self._submit(group)] = group
+            if time.monotonic() - last_news > longest(pending.values()):
+                self._silent(list(pending))
             if self._stopping.is_set():
                 if self._at_once:
                     client.cancel(list(pending), force=True)
                     break
                 self._cancel_unstarted(pending)
             time.sleep(0.05)
+
+    def _silent(self, pending: list[Any]) -> NoReturn:
+        self._client.cancel(pending, force=True)
+        raise RecordsError(
+            f"No worker at {self._address} finished anything for longer than its cells may take; {self.tally.rows} "
+            "rows came back and are stored. Look at the workers and give the same command to go on."
+        )
 
     def _gone(self) -> NoReturn:
         raise RecordsError(
@@ -170,15 +227,12 @@ class Cluster(Executor):
         for future in idle:
             del pending[future]
 
-    def _collect(self, future: Any, group: Group, attempt: int) -> None:
+    def _collect(self, future: Any, group: Group, attempt: int) -> bool:
+        """Store the rows of a group that came back; False where it is to be measured again on another worker."""
         if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
             self._gone()
         if future.status != "finished":
-            error = future.exception()
-            reason = f"no node could measure it ({type(error).__name__}: {error})"
-            for cell in group.cells:
-                self.keep(group, cell, {"status": "crashed", "reason": reason}, attempt, self._facts)
-            return
+            return self._failed(future.exception(), group, attempt)
         try:
             facts, rows = future.result(timeout=PATIENCE)
         except (OSError, TimeoutError, CancelledError):  # the result was fetched through the scheduler
@@ -186,3 +240,25 @@ class Cluster(Executor):
         cells = {cell.name: cell for cell in group.cells}
         for name, columns in rows:
             self.keep(group, cells[name], columns, attempt, facts)
+        return True
+
+    def _failed(self, error: BaseException, group: Group, attempt: int) -> bool:
+        if isinstance(error, WrongNode):
+            address, fault = error.args
+            self._client.retire_workers([address], close_workers=True)
+            if not self._client.scheduler_info()["workers"]:
+                raise RecordsError(f"{fault} Install the same versions on every node.")
+            return False
+        # A worker that died took nothing with it but its time: its cells are measured again elsewhere.
+        self._tries[group.label] = self._tries.get(group.label, 0) + 1
+        if self._tries[group.label] < TRIES:
+            return False
+        reason = f"no node could measure it in {TRIES} tries ({type(error).__name__}: {error})"
+        for cell in group.cells:
+            self.keep(group, cell, {"status": "crashed", "reason": reason}, attempt, self._facts)
+        return True
+
+
+def longest(groups: Iterable[Group]) -> float:
+    """Seconds after which no news of any of these groups is bad news."""
+    return max((len(g.cells) * max(120.0, g.settings.timeout) for g in groups), default=0.0) + SLACK

@@ -18,10 +18,9 @@ from typing import Any
 
 from bench.plan.matrix import Cell, Group
 from bench.plan.search import MOST_TRIES, preferred, tightened
-from bench.run.isolation import GroupRunner, Notice
+from bench.run.groups import JOB, GroupRunner, Notice
 from bench.store import Store, key_of
 
-JOB = "bench.measure.group:measure_group"
 Listener = Callable[[Group, Cell, dict[str, Any]], None]
 FAILED = ("crashed", "timeout", "not finite")
 ONE_THREAD = {

@@ -8,30 +8,45 @@ kept as the reason of a crash.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe
 from typing import Any, Literal, NamedTuple
 
-from bench.plan.matrix import Cell, Group
+from bench.store.media import visible
 
-Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
-Emit = Callable[[Cell, dict[str, Any]], None]
 KEEP = 4000  # bytes of the worker's last words
+DRIFT = 0.1  # part of the time by which a worker's clock may differ from ours
+NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what arrays of NumPy are made of
 
 
 class Event(NamedTuple):
-    """What became of a unit of work: `row`, `hand` and `say` come many times, one of the others ends it."""
+    """What became of a unit of work: `row`, `hand`, `say` and `rest` come many times, one of the others ends it."""
 
-    kind: Literal["hand", "say", "row", "done", "died", "timeout", "failed"]
+    kind: Literal["hand", "say", "row", "rest", "done", "died", "timeout", "failed"]
     cell: str | None = None
     value: Any = None
+
+
+class Words(pickle.Unpickler):
+    """Reads numbers, texts, containers and arrays; a message that would run code here is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module.split(".")[0] == "numpy" and name in NUMBERS) or (module, name) in (
+            ("datetime", "datetime"), ("datetime", "date"), ("datetime", "timezone"), ("datetime", "timedelta"),
+            ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "complex"), ("builtins", "bytearray"),
+            ("collections", "OrderedDict"),
+        ):  # fmt: skip
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"an object of {module}.{name}")
 
 
 class Worker:
@@ -44,13 +59,13 @@ class Worker:
             **(env or {}),
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         }
-        command = [sys.executable, "-X", "faulthandler", "-m", "bench.run.worker", str(theirs.fileno())]
+        command = [sys.executable, "-m", "bench.run.worker", str(theirs.fileno()), str(os.getpid())]
         self._connection = ours
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end tells the worker that its watcher is gone
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the watcher, which ends its workers itself
@@ -67,7 +82,7 @@ class Worker:
     def _listen(self) -> None:
         stream = self._process.stderr
         assert stream is not None
-        while chunk := stream.read1(65536):  # type: ignore[attr-defined]
+        while chunk := os.read(stream.fileno(), 65536):
             self._words = (self._words + chunk)[-KEEP:]
 
     def alive(self) -> bool:
@@ -78,11 +93,20 @@ class Worker:
         with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
             self._connection.send(("stop", None))
 
+    def go(self) -> None:
+        """Let a worker that rests or waits for a verdict go on."""
+        with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
+            self._connection.send(("go", None))
+
     def run(self, job: str, payload: Any, limit: float, start_limit: float = 120.0) -> Iterator[Event]:
-        """Do one job ("module:function"); no cell may take more than `limit` seconds of the worker's time."""
+        """Do one job ("module:function"); no cell may take more than `limit` seconds of the worker's time.
+
+        The time between an event and the next question for one is nobody's.
+        """
         spent: dict[str | None, float] = defaultdict(float)
         cell: str | None = None
         since = time.monotonic()
+        clocks: tuple[float, float] | None = None
         try:
             self._connection.send(("job", (job, payload)))
         except OSError:
@@ -97,24 +121,31 @@ class Worker:
             try:
                 if not self._connection.poll(min(left, 0.5)):
                     continue
-                kind, name, value = self._connection.recv()
-            except (EOFError, OSError, ValueError, TypeError, AttributeError, ImportError):
-                self.kill()
+                message = Words(io.BytesIO(self._connection.recv_bytes())).load()
+                kind, name, value, clock = message[0], message[1], message[2], float(message[3])
+            except (EOFError, OSError):
                 yield Event("died", cell, self._last_words())
                 return
             except Exception as error:  # an unreadable message: what sent it cannot be trusted any more
                 self.kill()
-                yield Event("died", cell, f"sent something unreadable ({type(error).__name__})")
+                yield Event("died", cell, f"sent something unreadable ({type(error).__name__}: {error})")
                 return
             now = time.monotonic()
+            spent[cell] += now - since
+            clocks = clocks or (clock, now)
+            theirs, ours = clock - clocks[0], now - clocks[1]
+            if abs(theirs - ours) > 0.25 + DRIFT * ours:
+                self.kill()
+                yield Event("failed", cell, f"its clock says {theirs:.3g} s where {ours:.3g} s have passed")
+                return
             if kind == "hand":
-                spent[cell] += now - since
-                cell, since = name, now
+                cell = name
             if kind in ("failed", "say"):
                 name = cell
             yield Event(kind, name, value)
             if kind in ("done", "failed"):
                 return
+            since = time.monotonic()
 
     def _last_words(self) -> str:
         try:
@@ -127,14 +158,17 @@ class Worker:
         lines = [line for line in self._words.decode(errors="replace").splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith(("Fatal", "MemoryError", "terminate called"))]
         tail = (fatal or lines)[-1:]
-        return f"the worker ended with {name}" + (f": {tail[0][:300]}" if tail else "")
+        return visible(f"the worker ended with {name}" + (f": {tail[0][:300]}" if tail else ""))
 
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
         if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            self._process.terminate()  # its keeper ends what it started, and then itself
+            try:
+                self._process.wait(timeout=3)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def close(self) -> None:
         self._connection.close()  # an idle worker ends by itself when nobody speaks to it any more
@@ -142,106 +176,8 @@ class Worker:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self.kill()
-            self._process.wait()
         self._listener.join(timeout=1)
-        if self._process.stderr is not None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.stderr is not None and not self._listener.is_alive():
             self._process.stderr.close()
-
-
-def failure(status: str, reason: str) -> dict[str, Any]:
-    return {"status": status, "reason": reason}
-
-
-class GroupRunner:
-    """Runs groups one after the other in a worker of its own, which is replaced when a cell breaks it."""
-
-    def __init__(
-        self,
-        stopping: threading.Event,
-        job: str,
-        env: Mapping[str, str] | None = None,
-        notice: Notice = lambda group, cell, text: None,
-    ) -> None:
-        self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
-        self._worker: Worker | None = None
-        self._killed = False
-
-    def run(self, group: Group, emit: Emit) -> None:
-        """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
-        pending = {cell.name: cell for cell in group.cells}
-        blank_deaths = 0
-        if group.settings.fresh_worker:
-            self.close()
-        while pending and not self._stopping.is_set():
-            end = self._attempt(group.only(set(pending)), pending, emit)
-            if self._killed:
-                return  # by us, not by the cell: nothing is known of it
-            if end.kind == "done":
-                if not self._stopping.is_set():
-                    for cell in pending.values():
-                        emit(cell, failure("crashed", "the worker finished without a word about this cell"))
-                return
-            reason = str(end.value)
-            if end.kind == "timeout":
-                reason = f"stopped at its limit of {float(end.value):g} s"
-            if end.cell in pending:
-                broken = pending.pop(end.cell)
-                emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
-                if end.kind == "timeout":
-                    spare(broken, pending, emit)
-                continue
-            blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
-            if blank_deaths == 2 or end.kind == "failed":
-                for cell in pending.values():
-                    emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
-                return
-
-    def _attempt(self, group: Group, pending: dict[str, Cell], emit: Emit) -> Any:
-        if self._worker is None or not self._worker.alive():
-            self.close()
-            self._worker = Worker(self._env)
-        start_limit, told = max(120.0, group.settings.timeout), False
-        for event in self._worker.run(self._job, group, group.settings.timeout, start_limit):
-            if event.kind == "row":
-                cell = pending.pop(str(event.cell), None)
-                if cell is not None:
-                    emit(cell, event.value)
-            elif event.kind not in ("hand", "say"):
-                return event
-            elif event.cell in pending:
-                self._notice(group, pending[event.cell], str(event.value or ""))
-            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
-                self._worker.stop()
-                told = True
-        raise AssertionError("a worker's events always end with one of its ends")
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
-    def stop(self) -> None:
-        if self._worker is not None:
-            self._worker.stop()
-
-    def kill(self) -> None:
-        self._killed = True
-        if self._worker is not None:
-            self._worker.kill()
-
-
-def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
-    """A solver that ran into its limit in a gradient mode is not tried in that mode at a tighter tolerance.
-
-    Another mode is: what took too long may have been the gradient.
-    """
-    tol, way = slow.columns.get("tol"), _way(slow)
-    for name, cell in list(pending.items()):
-        if tol is not None and _way(cell) == way and cell.columns["tol"] <= tol:
-            reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
-            emit(pending.pop(name), failure("timeout", reason))
-
-
-def _way(cell: Cell) -> tuple[Any, ...]:
-    """The solver and the gradient mode with its parameters."""
-    return cell.solver, cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))

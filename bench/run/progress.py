@@ -16,6 +16,7 @@ from rich.progress import (
 )
 
 from bench.plan.matrix import Cell, Group
+from bench.store.media import visible
 
 
 class Watch:
@@ -47,10 +48,10 @@ class Watch:
 
     def hand(self, group: Group, cell: Cell, text: str = "") -> None:
         """A cell is being prepared or timed: its solver is shown beside the problem."""
-        self._progress.update(self._task, description=f"{group.label}, {cell.columns['solver']}")
+        self._progress.update(self._task, description=visible(f"{group.label}, {cell.columns['solver']}"))
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(visible(text), markup=False, highlight=False)
 
     def __enter__(self) -> Watch:
         self._progress.start()

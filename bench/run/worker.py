@@ -1,20 +1,25 @@
 """The process in which cells are measured: it takes jobs from its watcher and says which cell it has in hand.
 
-Started by `bench.run.isolation.Worker`, never by hand.
+Started by `bench.run.isolation.Worker`, never by hand. It is two processes: a keeper that runs nothing but this file,
+and its child, which does the jobs. When the child ends, or the watcher goes away, the keeper ends everything that the
+child started, also what left its process group or its parent, and then itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
-import threading
 import time
 import traceback
 from importlib import import_module
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Channel:
@@ -23,18 +28,39 @@ class Channel:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stopped = False
+        self._process = os.getpid()
+
+    def _say(self, kind: str, cell: str | None = None, value: Any = None) -> None:
+        if os.getpid() != self._process:
+            os._exit(0)  # a solver forked and its child returned as well
+        self._connection.send((kind, cell, value, time.perf_counter()))
+
+    def _wait(self) -> None:
+        """Until the watcher says that it goes on."""
+        while True:
+            kind, _ = self._connection.recv()
+            if kind == "go":
+                return
+            self._stopped = self._stopped or kind == "stop"
 
     def hand(self, cell: str | None) -> None:
         """From now on the time is spent for this cell (None: for all of them, e.g. to build the problem)."""
-        self._connection.send(("hand", cell, None))
+        self._say("hand", cell)
 
-    def row(self, cell: str, columns: dict[str, Any]) -> None:
-        """A cell is measured: these are its columns."""
-        self._connection.send(("row", cell, columns))
+    def row(self, cell: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
+        """A cell is measured: these are its columns. With evidence they are judged first, and this call waits."""
+        self._say("row", cell, columns if evidence is None else {**columns, "evidence": evidence})
+        if evidence is not None:
+            self._wait()
 
     def say(self, text: str) -> None:
         """How far the cell in hand has come, in a few words."""
-        self._connection.send(("say", None, text))
+        self._say("say", None, text)
+
+    def rest(self) -> None:
+        """Let the other workers of a group have their round; returns when it is this one's turn again."""
+        self._say("rest")
+        self._wait()
 
     def stopped(self) -> bool:
         """Whether the watcher asked for no further cell."""
@@ -48,7 +74,7 @@ class Channel:
         limit_memory(allowed)
 
     def finish(self, kind: str, value: Any = None) -> None:
-        self._connection.send((kind, None, value))
+        self._say(kind, None, value)
 
 
 def limit_memory(allowed: int | None) -> None:
@@ -61,20 +87,6 @@ def limit_memory(allowed: int | None) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or allowed < most:
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, most))
-
-
-def die_with_parent() -> None:
-    """No orphans: when the watcher is killed, so is this process, whatever it is doing."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def serve(connection: Connection) -> None:
@@ -92,17 +104,103 @@ def serve(connection: Connection) -> None:
             module, function = name.split(":")
             getattr(import_module(module), function)(payload, channel)
         except BaseException as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f" ({os.path.basename(last.filename)}:{last.lineno})"
-            channel.finish("failed", f"{type(error).__name__}: {error}{where}"[:600])
+            channel.finish("failed", told(error))
         else:
             channel.finish("done")
 
 
+def told(error: BaseException) -> str:
+    """An error in one line, whatever its own text does when it is asked for."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    try:
+        text = str(error)
+    except Exception:
+        text = "its message cannot be read"
+    if type(error).__module__ == "gfy.errors":
+        return text[:600]  # a sentence already
+    return f"{type(error).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})"[:600]
+
+
+def _set(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, as the kernel knows them; none on systems without /proc."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *descendants(child)]
+    return found
+
+
+def sweep(child: int) -> None:
+    """End everything that a child of this process started; orphans of it have become children of this process."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    for _ in range(100):  # what is being started while the others are ended is found the next time
+        below = descendants(os.getpid())
+        if not below:
+            return
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+
+
+def keep(child: int, parent: int) -> NoReturn:
+    """Wait for the child's end, the watcher's end or its word; sweep; end as the child did."""
+    heard, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    code = None
+    while code is None:
+        ready, _, _ = select.select([0, heard], [], [], 1.0)
+        said = os.read(heard, 64) if heard in ready else b""
+        with contextlib.suppress(ChildProcessError):
+            while (done := os.waitpid(-1, os.WNOHANG))[0]:  # orphans of the child's are reaped as well
+                code = os.waitstatus_to_exitcode(done[1]) if done[0] == child else code
+        if code is None and (0 in ready or signal.SIGTERM in said or os.getppid() != parent):
+            code = -int(signal.SIGKILL)
+    sweep(child)
+    if code < 0:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 1)
+
+
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent()
-    serve(Connection(int(sys.argv[1])))
+    parent, fd = int(sys.argv[2]), int(sys.argv[1])
+    _set(PR_SET_CHILD_SUBREAPER, 1)
+    keeper = os.getpid()
+    child = os.fork()
+    if child:
+        os.close(fd)
+        os.close(2)  # the child's words end with the child
+        keep(child, parent)
+    os.setsid()  # what it sends to its group does not reach the keeper
+    _set(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != keeper:
+        os._exit(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    import faulthandler
+
+    faulthandler.enable()
+    serve(Connection(fd))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -108,6 +109,13 @@ def version(library: str) -> str | None:
         return None
 
 
+def install_command(extra: str) -> str:
+    """The command that adds one of our optional groups here: to a checkout, or to an installed package."""
+    if (ROOT / "pyproject.toml").is_file():
+        return f"python -m pip install -c constraints.txt -e '.[{extra}]'"
+    return f"python -m pip install 'gfy-suite[{extra}]'"
+
+
 def fingerprint(*places: Path) -> str:
     """A hash of the Python sources in some files and folders: which code was measured, committed or not."""
     digest = hashlib.sha256()
@@ -133,11 +141,24 @@ def versions() -> dict[str, str]:
 
 @cache
 def git() -> tuple[str | None, bool | None]:
-    """The commit of this checkout and whether it has changes of its own; (None, None) outside a checkout."""
+    """The commit of this checkout and whether it has changes of its own; of an installed package, the commit that
+    pip fetched it from, or (None, None)."""
+    if not (ROOT / ".git").exists():  # the folder of packages may lie inside the checkout of another project
+        return _installed_commit()
     commit = _run("git", "rev-parse", "HEAD")
     if not commit:
         return None, None
     return commit, bool(_run("git", "status", "--porcelain", "--untracked-files=no"))
+
+
+def _installed_commit() -> tuple[str | None, bool | None]:
+    """The commit in the record that pip keeps of a package it took from a repository (PEP 610)."""
+    try:
+        record = metadata.distribution("gfy-suite").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None, None
+    told = json.loads(record or "{}").get("vcs_info", {}).get("commit_id")
+    return (str(told), False) if told else (None, None)
 
 
 def row_facts() -> dict[str, Any]:

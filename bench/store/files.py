@@ -50,10 +50,11 @@ def check_header(path: Path) -> None:
 
 def schema_of(connection: sqlite3.Connection, path: Path) -> int:
     """The schema of a store, 0 for a database with nothing in it; a sentence for anything else."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    tables = [r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    if application == 0 and version == 0 and not tables:
+    with _snapshot(connection):  # another program may be making the file at this moment
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        things = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+    if application == 0 and version == 0 and not things:
         return 0
     if application != APPLICATION_ID:
         raise RecordsError(
@@ -68,12 +69,33 @@ def schema_of(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} has schema {version}, older than the {FIRST_SCHEMA} this version reads: measure again into a "
             "new file."
         )
+    for kind, name in things:
+        if kind in ("trigger", "view") or (
+            kind == "table" and name != "rows" and not name.startswith("sqlite_")
+        ):
+            raise RecordsError(
+                f"{path} holds the {kind} {name!r}: a store holds one table of rows and nothing that runs; it is left "
+                "as it is."
+            )
     missing = [name for name in REQUIRED if name not in present(connection)]
     if missing:
         raise RecordsError(
             f"{path} lacks the column(s) {', '.join(missing)}: it is damaged or was edited by hand."
         )
     return version
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several reads of one state of the file."""
+    inside = connection.in_transaction
+    if not inside:
+        connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if not inside:
+            connection.execute("ROLLBACK")
 
 
 def present(connection: sqlite3.Connection) -> list[str]:

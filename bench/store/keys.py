@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
+
+# Control characters (line breaks and tabs are text), and the marks that turn the direction of what follows.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def canonical(value: Any) -> str:
@@ -31,7 +35,7 @@ _encode = json.JSONEncoder(
 
 def content_hash(value: Any) -> str:
     """The SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    return hashlib.sha256(whole(canonical(value)).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -46,6 +50,22 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
+def visible(text: object) -> str:
+    """A text with everything in it shown: half characters and control characters become their escapes.
+
+    Example:
+        >>> visible("red: \\x1b[31m")
+        'red: \\\\x1b[31m'
+    """
+    whole = str(text).encode("utf-8", "backslashreplace").decode()
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), whole)
+
+
+def whole(text: str) -> str:
+    """JSON text in which half a character stands as its escape, which JSON reads back."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def coerce(name: str, value: Any) -> Any:
     """A column's value as SQLite stores it; a value of the wrong kind gets a sentence."""
     kind = COLUMNS[name]
@@ -53,9 +73,9 @@ def coerce(name: str, value: Any) -> Any:
         return None
     try:
         if kind == "JSON":
-            return canonical(json.loads(value) if isinstance(value, str) else value)
+            return whole(canonical(json.loads(value) if isinstance(value, str) else value))
         if kind == "TEXT":
-            return str(value)
+            return visible(value)
         number = float(value)
         if math.isnan(number):
             return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bench.store.files import schema_of, sentences
+from bench.store.files import schema_of
 from bench.store.keys import key_of
-from bench.store.read import load, plain_rows, read
+from bench.store.media import csv_text
+from bench.store.read import load, misfits, opened, plain_rows, read
 from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
 from bench.store.store import Store
 
@@ -34,7 +34,9 @@ def export(sources: Sequence[File], out: File, force: bool = False) -> int:
     half = target.with_name(f".{target.name}.{os.getpid()}")  # renamed when whole: never half an export
     try:
         if target.suffix == ".csv":
-            frame.to_csv(half, index=False)
+            texts = ["source", *(name for name, kind in COLUMNS.items() if kind in ("TEXT", "JSON"))]
+            shown = {name: frame[name].map(csv_text, na_action="ignore") for name in texts}
+            frame.assign(**shown).to_csv(half, index=False)
         else:
             frame.to_parquet(half, index=False)
         os.replace(half, target)
@@ -87,25 +89,25 @@ def merge(out: File, sources: Sequence[File]) -> Merged:
 
 def verify(path: File) -> list[str]:
     """Everything that is wrong with a store, a sentence each; an empty list when it is sound."""
-    frame = read(path)  # header, program, schema and columns are checked on the way
-    with sentences(Path(path)):
-        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
-            schema = schema_of(connection, Path(path))
-        finally:
-            connection.close()
-    faults = [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
+    with opened(path) as connection:  # header, program, schema, tables and columns are checked on the way
+        answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
+        schema = schema_of(connection, Path(path))
+        faults = [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
+        faults += misfits(connection)
     if schema not in (0, SCHEMA):  # the keys of the first schema cannot be made again
         faults.append(
             f"The file has schema {schema}, not {SCHEMA}: `gfy records migrate {path}` rewrites it."
         )
+    if faults:
+        return faults  # its rows are not what they seem
+    frame = read(path)
     for row in plain_rows(frame):
-        faults += _row_faults(row)
+        faults += row_faults(row)
     return faults + _machine_faults(frame)
 
 
-def _row_faults(row: dict[str, Any]) -> list[str]:
+def row_faults(row: dict[str, Any]) -> list[str]:
+    """Everything that is wrong with one row by itself, a sentence each."""
     name = str(row["key"])[:12]
     faults = []
     if row["schema"] != SCHEMA:
@@ -127,6 +129,22 @@ def _row_faults(row: dict[str, Any]) -> list[str]:
         faults.append(f"Row {name} is an orphan: it names no problem.")
     if row["status"] == "ok" and row["kind"] == "compare" and row["gap"] is None:
         faults.append(f"Row {name} says ok without a certified gap.")
+    return faults + [f"Row {name} {fault}" for fault in _figure_faults(row)]
+
+
+def _figure_faults(row: dict[str, Any]) -> list[str]:
+    """Figures of a row that contradict each other: one of them was changed after it was measured."""
+    faults = []
+    samples = json.loads(row["samples"]) if row["samples"] else None
+    if samples and row["steady_s"] is not None and abs(min(samples) - row["steady_s"]) > 1e-6 * min(samples):
+        faults.append(
+            f"says that it took {row['steady_s']:.3g} s, but its shortest sample is {min(samples):.3g} s."
+        )
+    for steady, median in (("steady_s", "steady_median_s"), ("backward_s", "backward_median_s")):
+        if None not in (row[steady], row[median]) and row[steady] > row[median] * (1 + 1e-9):
+            faults.append(f"has a shortest time {steady} above its median.")
+    if None not in (row["gap"], row["gap_rel"]) and row["gap_rel"] > row["gap"] * (1 + 1e-9):
+        faults.append(f"has a relative gap {row['gap_rel']:.1e} above its gap {row['gap']:.1e}.")
     return faults
 
 

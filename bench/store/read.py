@@ -3,15 +3,18 @@ migrated rows."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.store.files import check_header, present, schema_of, sentences
+from bench.store.media import visible
 from bench.store.migration import migrated
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
 
@@ -50,39 +53,60 @@ def stored_rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def read(path: str | PathLike[str]) -> pd.DataFrame:
-    """The rows of one store without changing it, also from a folder that cannot be written."""
+@contextmanager
+def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A store open for reading, its header and schema checked; nothing is changed or left beside the file.
+
+    SQLite makes side files where it reads a write-ahead log. Without a log the file is read as one that does not
+    change; a log that no program has open is read from a copy.
+    """
     path = Path(path)
     if not path.is_file():
         raise RecordsError(f"There is no result file {path}: `gfy compare --out FOLDER` makes one.")
     try:
         check_header(path)
+        log, shared = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+        pending = log.exists() and log.stat().st_size > 0
     except OSError as error:
         raise RecordsError(f"{path} cannot be read ({error}).") from error
-    try:
-        return _read_file(path, path)
-    except RecordsError as error:
-        if not isinstance(error.__cause__, sqlite3.OperationalError) or "cannot be written" not in str(error):
-            raise
-    with tempfile.TemporaryDirectory(prefix="gfy-") as folder:  # a write-ahead log needs a writable folder
-        copy = Path(folder) / "copy.sqlite"
-        shutil.copyfile(path, copy)
-        log = path.with_name(path.name + "-wal")
-        if log.exists():
-            shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
-        return _read_file(copy, path)
+    with ExitStack() as stack, sentences(path):
+        file, options = path, "mode=ro" if pending else "mode=ro&immutable=1"
+        if pending and not (shared.exists() and os.access(path.parent, os.W_OK)):
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gfy-"))) / "copy.sqlite"
+            shutil.copyfile(path, file)
+            shutil.copyfile(log, file.with_name(file.name + "-wal"))
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True, timeout=60.0)
+        stack.callback(connection.close)
+        schema_of(connection, path)
+        yield connection
 
 
-def _read_file(file: Path, shown: Path) -> pd.DataFrame:
-    with sentences(shown):
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=60.0)
-        try:
-            schema = schema_of(connection, shown)
-            if schema == SCHEMA:
-                return frame_of(connection)
-            rows = [migrated(row) for row in stored_rows(connection)] if schema else []
-        finally:
-            connection.close()
+def misfits(connection: sqlite3.Connection) -> list[str]:
+    """A sentence for each value that is not of the type of its column."""
+    found = []
+    known = set(present(connection))
+    for name, kind in COLUMNS.items():
+        if name in known:
+            kinds = {"REAL": ("real", "integer"), "INTEGER": ("integer",)}.get(kind, ("text",))
+            wanted = ", ".join(f"'{k}'" for k in (*kinds, "null"))
+            query = f'SELECT key, "{name}" FROM rows WHERE typeof("{name}") NOT IN ({wanted})'
+            found += [
+                f"Row {visible(str(key)[:12])} holds {visible(repr(value)[:60])} in {name!r}, which takes {kind}."
+                for key, value in connection.execute(query)
+            ]
+    return found
+
+
+def read(path: str | PathLike[str]) -> pd.DataFrame:
+    """The rows of one store without changing it, also from a folder that cannot be written."""
+    with opened(path) as connection:
+        schema = schema_of(connection, Path(path))
+        wrong = misfits(connection) if schema else []
+        if wrong:
+            raise RecordsError(f"{path} was edited by hand: {wrong[0]} `gfy records verify` lists all of it.")
+        if schema == SCHEMA:
+            return frame_of(connection)
+        rows = [migrated(row) for row in stored_rows(connection)] if schema else []
     rows.sort(key=lambda row: (row["created"], row["key"]))
     return typed([row[name] for name in COLUMNS] for row in rows)
 

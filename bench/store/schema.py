@@ -106,6 +106,7 @@ SECTIONS = (
         Column("steps", "REAL", "mean number of steps over the batch", better="lower"),
         Column("steps_max", "REAL", "largest number of steps over the batch", better="lower"),
         Column("converged", "REAL", "fraction of the batch that the solver calls converged", better="higher"),
+        Column("p_digest", "TEXT", "SHA-256 of the returned p, from which its certificate can be computed again"),
         Column("grad_error", "REAL", "relative error of the gradient of the loss against a reference", better="lower"),
         Column("grad_cosine", "REAL", "cosine between that gradient and the reference", better="higher"),
         Column("grad_bound", "REAL", "what theory promises for the accuracy reached, on the scale of `grad_error`"),

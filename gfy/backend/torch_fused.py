@@ -12,10 +12,11 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 
 def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
     """The function that computes the named expression of these arrays; None where there is none."""
-    if name == "pairwise_difference":
-        from gfy.backend import torch_pairwise
+    if name in ("pairwise_difference", "dense_difference"):
+        from gfy.backend import torch_dense, torch_pairwise
 
-        return torch_pairwise.difference if torch_pairwise.served(*arrays) else None
+        module = torch_pairwise if name == "pairwise_difference" else torch_dense
+        return module.difference if torch_pairwise.served(*arrays) else None
     if name == "free_coordinates":
         plain = not any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in arrays)
         return free_coordinates if plain and not torch.compiler.is_compiling() else None

@@ -90,6 +90,13 @@ class QuadraticForm(NamedTuple):
     curvature: LowRank | Dense
 
 
+class Cusp(NamedTuple):
+    """Phi(v, p) = <slope, p> - |p - point| + constant in the Euclidean norm; both are [..., k]."""
+
+    point: Array
+    slope: Array
+
+
 class Energy:
     """A coupling Phi(v, p): higher means v and p fit better.
 
@@ -193,6 +200,10 @@ class Energy:
         A concave energy does not need p. One that is not concave gives, at p [..., k], the concave energy of the
         rectifiers that bend it downwards, the others being replaced by their tangent at p.
         """
+        return None
+
+    def cusp(self, v: Input) -> Cusp | None:
+        """The point at which Phi(v, .) is the apex of a cone, for an energy that is one; None for the others."""
         return None
 
     def majorant(self, v: Input, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:

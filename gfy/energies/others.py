@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of, namespace
-from gfy.energies.base import Energy
+from gfy.energies.base import Cusp, Energy
 from gfy.energies.custom import CustomEnergy, FunctionEnergy, TreeInput
 from gfy.energies.kinks import Kinks, Layer
 from gfy.energies.linear import LinearEnergy, VectorInput
@@ -136,6 +136,9 @@ class Metric(FunctionEnergy):
         ones = namespace(v.v).ones_like(v.v)
         eye = backend_of(v).asarray(np.eye(v.v.shape[-1]), like=v.v)
         return Kinks(ones, -v.v.sum(-1), (Layer(eye, -v.v),), 2 * ones)
+
+    def cusp(self, v: Any) -> Cusp | None:
+        return Cusp(v.v, namespace(v.v).zeros_like(v.v)) if self.cost == "euclidean" else None
 
     def value(self, v: Any, p: Array) -> Array:
         xp = namespace(p)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gfy.energies.base import Energy, QuadraticForm
+from gfy.energies.base import Cusp, Energy, QuadraticForm
 from gfy.energies.kinks import Kinks
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
@@ -67,6 +67,10 @@ class Shifted(Energy):
 
     def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
         found = self.base.kinks(v.v, p)
+        return None if found is None else found._replace(slope=found.slope + v.c)
+
+    def cusp(self, v: Any) -> Cusp | None:
+        found = self.base.cusp(v.v)
         return None if found is None else found._replace(slope=found.slope + v.c)
 
     def hessian_product(self, v: Any, p: Array, x: Array) -> Array:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.gradients.base import Mode, solve_constant
+from gfy.gradients.cusp import with_cusp
 from gfy.gradients.kinks import attached, multipliers
 from gfy.gradients.kinks import unsupported as kinks_unsupported
 from gfy.gradients.linear import METHODS, System, solver_for
@@ -50,7 +51,7 @@ class Implicit(Mode):
 
     def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
         reason = problem.regularizer.no_argmax(problem.domain)
-        if reason is None and problem.strong_concavity == 0 and problem.energy.concave:
+        if reason is None and problem.regularizer.strong_convexity(problem.domain) == 0:
             reason = (
                 f"{problem.regularizer.name} is not strongly convex on {problem.domain.name}: p*(v) is not "
                 "differentiable everywhere, and its derivative is zero or undefined; use Envelope for the value"
@@ -76,11 +77,21 @@ class Implicit(Mode):
             raise UnsupportedError(f"Implicit: {reason}")
         if problem.energy.kinked:
             return attached(problem, v, p, multipliers(problem, *backend_of(v).stop_gradient((v, p))))[0]
+        cusp = with_cusp(problem, v, p)
+        if cusp is None:
+            return self._attach(problem, v, p, stop)
+        where = backend_of(v).xp.where
+        held, moved = (
+            cusp  # the system has no curvature there: it is asked about another point, and not listened to
+        )
+        return where(held, moved, self._attach(problem, v, where(held, p + 1, p), stop))
+
+    def _attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop) -> Array:
         return backend_of(v).attach(p, v, problem.fixed_point, lambda v, p: self._system(problem, v, p, stop))
 
     def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
         """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there; p itself at kinks."""
-        if problem.energy.kinked:
+        if not problem.energy.smooth:
             return self.attach(problem, v, p, stop)
         fixed = backend_of(v).stop_gradient(v)
         solve, _, _ = self._system(problem, fixed, p, stop)

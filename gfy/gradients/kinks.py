@@ -16,6 +16,7 @@ from gfy import saddle
 from gfy.backend import backend_of, get_backend
 from gfy.energies.kinks import Stacked, stacked
 from gfy.errors import UnsupportedError
+from gfy.gradients.cusp import at_cusp
 from gfy.gradients.linear import System, kink_system
 from gfy.numerics.arithmetic import matvec
 from gfy.problem import InnerProblem
@@ -34,7 +35,7 @@ def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: b
     lets them carry their own derivative in v, which second derivatives need.
     """
     if not problem.energy.kinked:
-        return value
+        return at_cusp(problem, v, p, value)
     reason = unsupported(problem)
     if reason is not None:
         raise UnsupportedError(f"the derivative of the maximum on {problem.name}: {reason}")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
-from gfy.numerics.arithmetic import clip, dot, matvec, solve, transpose
+from gfy.numerics.arithmetic import dot, matvec, solve, transpose
+from gfy.numerics.krylov import Operator, adjoint_solve
 from gfy.numerics.spd import in_parts, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
-Operator = Callable[[Array], Array]
 System = tuple[Operator, Operator, Operator]  # solve, transpose_solve, product
 _RESTART = 30
 _POWER_STEPS = 20
@@ -193,51 +190,11 @@ def _largest(product: Operator, like: Array) -> Array:
     return backend.scan(body, start, _POWER_STEPS)[1]
 
 
-class _Krylov(NamedTuple):
-    z: Array  # J y, y the solution so far
-    r: Array  # the residual
-    jr: Array  # J r
-    d: Array  # the direction
-    jd: Array  # J d
-    rho: Array  # <r, J r>
-    count: Array
-
-
 def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> System:
-    """Conjugate gradients: I - J H is self-adjoint and positive in the inner product of J^-1, I - H J in that of J.
-
-    x = (I - J H)^-1 b = b + J y with (I - H J) y = H b, and (I - H J) is J-self-adjoint: <x, J (I - H J) x> >= 0.
-    J is singular (it ignores bounds that are active, and the mean where sum p is fixed), and the part of r that it
-    ignores stays as large as b. J r is therefore updated, J M d = J d - J H (J d), and never computed from r, whose
-    ignored part would leave rounding of its own size.
-    """
+    """Conjugate gradients on I - H J; x = (I - J H)^-1 b = b + J y with (I - H J) y = H b."""
 
     def adjoint(b: Array) -> Array:
-        backend = backend_of(b)
-        xp = backend.xp
-
-        def ratio(a: Array, c: Array, used: Array) -> Array:
-            return xp.where(used, a / xp.where(used, c, xp.ones_like(c)), xp.zeros_like(c))[..., None]
-
-        def body(s: _Krylov) -> _Krylov:
-            bent = hessian(s.jd)
-            move, jmove = s.d - bent, s.jd - jacobian(bent)
-            length = dot(s.jd, move)
-            # an example that is done, or whose direction is rounding, stays where it is
-            alpha = clip(ratio(s.rho, length, (s.rho > limit) & (length > 0)), 0.0, 1.0)  # M is at least I
-            z, r, jr = s.z + alpha * s.jd, s.r - alpha * move, s.jr - alpha * jmove
-            rho = xp.where(alpha[..., 0] > 0, dot(r, jr), xp.zeros_like(s.rho))
-            beta = ratio(rho, s.rho, rho > limit)
-            return _Krylov(z, r, jr, r + beta * s.d, jr + beta * s.jd, rho, s.count + 1)
-
-        jb = jacobian(b)
-        rho = dot(b, jb)
-        limit = tol * tol * rho
-        start = _Krylov(0 * b, b, jb, b, jb, rho, 0 * rho.sum())
-        final = backend.while_loop(
-            lambda s: xp.any(s.rho > limit) & (s.count < 4 * b.shape[-1] + 20), body, start
-        )
-        return b + hessian(final.z)  # y = b + H J y
+        return adjoint_solve(jacobian, hessian, b, lambda rho: tol * tol * rho, 4 * b.shape[-1] + 20)
 
     def forward(b: Array) -> Array:
         return b + jacobian(adjoint(hessian(b)))

@@ -42,7 +42,7 @@ class Unrolled(Mode):
     def unsupported(self, problem: InnerProblem, solver: InnerSolver) -> str | None:
         if not (hasattr(solver, "init") and hasattr(solver, "step")):
             return f"{solver.name} has no iterations to unroll (no init/step): use Envelope or Implicit"
-        if problem.energy.kinked:
+        if not problem.energy.smooth:
             return (
                 f"{problem.energy.name} has kinks in p: steps along its slopes stall there or hop from side to side, "
                 "and their derivative is not that of the solution; use Implicit, or Envelope for values"

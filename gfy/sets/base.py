@@ -133,7 +133,10 @@ def bound_array(bound: float | tuple[float, ...], like: Array) -> Any:
 
 def as_bound(value: Any, argument: str) -> float | tuple[float, ...]:
     """A bound given as a number or a sequence, in a hashable form."""
-    array = np.asarray(value, dtype=float)
-    if array.ndim > 1 or np.isnan(array).any():
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        array = np.full((1, 1), np.nan)
+    if array.ndim > 1 or not array.size or np.isnan(array).any():
         raise GfyValueError(f"{argument} must be a number or one number per coordinate, got {value!r}")
     return float(array) if array.ndim == 0 else tuple(array.tolist())

@@ -55,7 +55,7 @@ class CappedSimplex(BandSet):
     k: float = 1
 
     def __post_init__(self) -> None:
-        if not self.k > 0:
+        if not 0 < self.k < math.inf:
             raise GfyValueError(f"CappedSimplex.k must be a positive number, got {self.k!r}")
 
     @property

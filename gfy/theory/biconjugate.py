@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of, get_backend, tree_map
+from gfy.calling.guard import guard
 from gfy.calling.named import as_solver
+from gfy.checks import check_point
 from gfy.energies.inputs import InputSpace, broadcast_batch, space_of, zero_input
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.ascent import ascend
@@ -36,6 +38,7 @@ class Biconjugate(NamedTuple):
     gap: Array
 
 
+@guard
 def biconjugate(problem: InnerProblem, p: Array, method: str = "auto", **options: Any) -> Array:
     """The generalized biconjugate Omega^{Phi Psi}(p), p [..., k] -> [...]; never above Omega(p).
 
@@ -44,6 +47,7 @@ def biconjugate(problem: InnerProblem, p: Array, method: str = "auto", **options
     return solve_biconjugate(problem, p, method, **options).value
 
 
+@guard
 def solve_biconjugate(
     problem: InnerProblem,
     p: Array,
@@ -68,6 +72,7 @@ def solve_biconjugate(
     """
     if method not in METHODS:
         raise GfyValueError(f"biconjugate method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_point(p)
     problem.domain.check_dim(int(p.shape[-1]))
     if method == "grid":
         return _on_grid(problem, p, inputs, points, solver, stop)

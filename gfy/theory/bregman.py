@@ -7,7 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from gfy.backend import backend_of
-from gfy.checks import check_input
+from gfy.calling.guard import guard
+from gfy.calling.named import as_mode
+from gfy.checks import check_batches, check_input, check_point
 from gfy.conjugate import solve_with
 from gfy.energies.inputs import zero_input
 from gfy.gradients.envelope import Envelope
@@ -16,6 +18,7 @@ from gfy.protocols import Array, GradientMode, InnerSolver, Stop
 from gfy.theory.biconjugate import no_exact, solve_biconjugate
 
 
+@guard
 def bregman(
     problem: InnerProblem, p: Array, q: Array, v: Any = None, start: Any = None, **options: Any
 ) -> Array:
@@ -29,6 +32,9 @@ def bregman(
     Omega is Psi-convex. Reference: Blondel et al. (2022), Appendix A.
     """
     regularizer, energy = problem.regularizer, problem.energy
+    check_point(q, "q")
+    check_point(p, "p", int(q.shape[-1]))
+    check_batches(tuple(p.shape[:-1]), tuple(q.shape[:-1]), "p and q")
     apart = regularizer.value(p) - regularizer.value(q)
     known = v is None and options.get("method", "auto") in ("auto", "exact")
     if known and no_exact(problem, int(q.shape[-1])) is None and energy.metric is None:
@@ -41,6 +47,7 @@ def bregman(
     return apart - energy.value(v, p) + energy.value(v, q)
 
 
+@guard
 def bregman_dual(
     problem: InnerProblem,
     v: Any,
@@ -58,7 +65,7 @@ def bregman_dual(
     """
     v, w = check_input(problem, v), check_input(problem, w)
     mine = solve_with(problem, v, solver, Envelope(), None, stop)
-    other = solve_with(problem, w, solver, gradient or Envelope(), None, stop)
+    other = solve_with(problem, w, solver, as_mode(gradient) or Envelope(), None, stop)
     return problem.value(v, mine) - problem.value(v, other)
 
 

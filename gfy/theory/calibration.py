@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.conjugate import argmax
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.numerics.arithmetic import dot
@@ -60,6 +61,7 @@ class CalibrationBound:
         return target_excess**2 / self.factor
 
 
+@guard
 def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None = None) -> CalibrationBound:
     """sigma, M and 8 sigma^2 M for a target loss and a network with outputs in R^k (`at`: the k of
     precision_at_k).
@@ -107,6 +109,7 @@ def not_calibrated(problem: InnerProblem, target: Target) -> str | None:
     return no_exact(problem, 1)
 
 
+@guard
 def excess_risks(
     problem: InnerProblem, target: Any, v: Any, q: Array, outputs: Array, solver: InnerSolver | None = None
 ) -> tuple[Array, Array]:

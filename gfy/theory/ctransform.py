@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gfy.backend import backend_of
+from gfy.calling.guard import guard
 from gfy.conjugate import conjugate
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, GfyValueError
@@ -26,6 +27,7 @@ from gfy.sets.base import ConvexSet
 Cost = Callable[[Array, Array], Array]
 
 
+@guard
 def c_transform(
     cost: Any,
     potential: Any,
@@ -67,11 +69,13 @@ def c_transform(
     return _soft_min(costs - level, gamma, weights)
 
 
+@guard
 def concave_conjugate(potential: Any, v: Array, points: Any) -> Array:
     """min_p <v, p> - Lambda(p) over points [m, k]: the concave conjugate, v [..., k] -> [...]."""
     return c_transform("bilinear", potential, v, points=points)
 
 
+@guard
 def infimal_convolution(c: Callable[[Array], Array], f: Any, v: Array, points: Any) -> Array:
     """(c [] f)(v) = min_p c(v - p) + f(p) over points [m, k]; c a function of [..., k], f [m] or a function
     of p.

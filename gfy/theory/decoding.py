@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from gfy.calling.guard import guard
 from gfy.checks import check_point
 from gfy.errors import GfyTypeError, GfyValueError, UnsupportedError
 from gfy.problem import InnerProblem
@@ -14,6 +15,7 @@ from gfy.theory.targets import AffineLoss, Hamming, Ndcg, PrecisionAtK, Target, 
 TARGETS = ("zero_one", "hamming", "precision_at_k", "ndcg")
 
 
+@guard
 def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -> Array:
     """The calibrated decoding argmin_yhat <phi(yhat), V phi(p) + b> of p [..., K] for a target loss.
 

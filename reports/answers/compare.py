@@ -2,7 +2,8 @@
 
 Rows of the two are paired where everything that determines them but machine, versions and commit is equal.
 A time has changed where the intervals of the two rows do not overlap; on two machines every time is first
-divided by the median ratio of the pairs, so that a machine being slower is said once and not in every line.
+divided by the median ratio of the pairs, so that a machine being slower is said once and not in every line. The ratios
+that are shown are those of the stored times.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from reports.data.numbers import seconds, small
 PAIR = ("kind", "problem", "family", "k", "batch", "rank", "seed", "problem_params", "solver", "gradient",
         "backend", "device", "dtype", "tol", "score_name")  # fmt: skip
 TIMES = (("steady", "forward"), ("backward", "loss and gradient"))
+ORDER = ("broken", "failing otherwise", "slower", "less accurate", "mended", "faster", "more accurate")
 CHANGED = 1.1  # two runs of one program differ more than the repeats of one run
 WORSE_GAP = 10.0  # a certificate moves by less than this from one rounding to another
 
@@ -31,6 +33,7 @@ class Comparison:
 
     names: tuple[str, str]
     rows: tuple[Rows, Rows]
+    merged: pd.DataFrame
     pairs: pd.DataFrame
     changes: pd.DataFrame
     only: tuple[int, int]
@@ -39,8 +42,11 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        counts = self.changes["verdict"].value_counts()
-        said = ", ".join(f"{n} {v}" for v, n in counts.items()) or "nothing changed beyond noise"
+        moved = self.changes.drop_duplicates(["key_a", "verdict"])
+        counts = moved["verdict"].value_counts()
+        paired, changed = len(self.merged), moved["key_a"].nunique()
+        said = f"{changed} changed beyond noise ({', '.join(f'{n} {v}' for v, n in counts.items())})"
+        said = f"{said}, {paired - changed} did not" if changed else "nothing changed beyond noise"
         where = (
             ""
             if self.same_machine
@@ -50,8 +56,9 @@ class Comparison:
                 "median ratio (" + ", ".join(f"{k} {v:.3g}" for k, v in self.factor.items()) + ")."
             )
         )
-        left = f" {self.only[0]} rows are only in A and {self.only[1]} only in B." if any(self.only) else ""
-        return f"{self.pairs['key_a'].nunique()} paired rows: {said}.{where}{left}"
+        total = tuple(paired + n for n in self.only)
+        left = f" A has {total[0]} rows, {self.only[0]} of them alone; B has {total[1]}, {self.only[1]} of them alone."
+        return f"{paired} paired rows: {said}.{where}{left}"
 
 
 def compare(a: Path, b: Path) -> Comparison:
@@ -69,7 +76,16 @@ def compare(a: Path, b: Path) -> Comparison:
         [pairs[pairs["verdict"] != "same"], _statuses(merged), _accuracy(merged)], ignore_index=True
     )
     only = (len(left) - len(merged), len(right) - len(merged))
-    return Comparison((a.name, b.name), (first, second), pairs, changes, only, factor, same)
+    return Comparison(_names(a, b), (first, second), merged, pairs, changes, only, factor, same)
+
+
+def _names(a: Path, b: Path) -> tuple[str, str]:
+    """As short a name for each file as tells the two apart."""
+    if a.name != b.name:
+        return a.name, b.name
+    one, two = a.absolute().parts, b.absolute().parts
+    depth = next((n for n in range(2, min(len(one), len(two)) + 1) if one[-n:] != two[-n:]), 1)
+    return "/".join(one[-depth:]), "/".join(two[-depth:])
 
 
 def _marked(rows: Rows, mark: str) -> Rows:
@@ -104,7 +120,7 @@ def _times(merged: pd.DataFrame, same: bool) -> tuple[pd.DataFrame, dict[str, fl
         slower = (low_b > high_a) & (low_b > CHANGED * low_a)
         faster = (high_b < low_a) & (CHANGED * low_b < low_a)
         verdict = np.select([slower, faster], ["slower", "faster"], "same")
-        parts.append(_lines(part, f"time, {label}", low_a, part[f"{prefix}_s_b"], raw / scale, verdict))
+        parts.append(_lines(part, f"time, {label}", low_a, part[f"{prefix}_s_b"], raw, verdict))
     empty = _lines(
         merged.iloc[:0], "time", merged["steady_s_a"].iloc[:0], merged["steady_s_b"].iloc[:0], [], []
     )
@@ -149,10 +165,11 @@ def _lines(
 
 
 def change_table(result: Comparison, limit: int = 200) -> Table:
-    """The changes, largest ratio first."""
+    """The changes: what broke or got worse first, then by the size of the ratio."""
     size = result.changes["ratio"].astype(float).map(lambda r: abs(np.log(r)) if r and r > 0 else np.inf)
-    order = result.changes.assign(size=size).sort_values(
-        ["verdict", "size"], ascending=[True, False], kind="stable"
+    weight = result.changes["verdict"].map({verdict: i for i, verdict in enumerate(ORDER)})
+    order = result.changes.assign(size=size, weight=weight).sort_values(
+        ["weight", "size"], ascending=[True, False], kind="stable"
     )
     cells = []
     for line in order.itertuples():

@@ -1,7 +1,7 @@
 """Dolan-Moré performance profiles: on what share of problems is a choice within a factor of the fastest?
 
 Reference: Dolan and Moré, "Benchmarking optimization software with performance profiles", 2002. Problems that
-nobody solved are left out of the share and counted apart.
+nobody solved are left out of the share and counted apart, as are those to which a choice does not apply.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def profiles(table: Grid) -> list[Profile]:
     """One profile a choice, the one with the largest area first."""
     someone = table.solved.any(axis=0)
     times = np.where(table.solved, table.time, np.inf)[:, someone]
-    number = times.shape[1]
-    if number == 0:
+    if times.shape[1] == 0:
         return []
+    number = table.applies[:, someone].sum(axis=1)
     ratio = times / times.min(axis=0)
     out = []
-    for choice, line in zip(table.choices, ratio, strict=True):
+    for choice, line, count in zip(table.choices, ratio, number, strict=True):
         reached = np.sort(line[np.isfinite(line)])
         if len(reached):
-            out.append(Profile(choice, reached, np.arange(1, len(reached) + 1) / number))
+            out.append(Profile(choice, reached, np.arange(1, len(reached) + 1) / count))
     return sorted(out, key=lambda p: -area(p))
 
 

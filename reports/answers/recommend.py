@@ -1,53 +1,80 @@
-"""What to use for a problem like yours: the best measured choice on the nearest measured problems.
+"""What to use for a problem like yours: the fastest certified choice at your size, for your framework and need.
 
-Distance is counted in decades (powers of ten) of size: |log10| of the ratio of k, of rank, and half that of
-batch. Within one decade the evidence is near; beyond it the answer says so and names what would measure it.
+Where the size itself was measured the answer is that measurement. Between and beyond measured sizes it is an estimate
+from each solver's fitted growth (`scaling`), with its interval; beyond one decade the evidence is too far to answer.
+Each framework is answered apart, and what was not measured is told from what failed.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from bench.store import RecordsError
-from reports.answers.choices import NEEDS, asked, best_rows, grid
-from reports.answers.snippet import compare_line, three_lines
-from reports.answers.standings import Standing, runner_up, standings, tied
+from reports.answers.choices import NEEDS
+from reports.answers.evidence import Evidence, Place, collect
+from reports.answers.question import NOT_MEASURED, Cell, Line, Question, answer
+from reports.answers.snippet import compare_line
 from reports.data.load import load
 from reports.data.numbers import seconds, small
-from reports.data.sources import default_results
-
-NEAR = 1.0  # decades; further away growth exponents, not constants, decide
-TOGETHER = 0.3  # problems this much further than the nearest are evidence too
+from reports.data.sources import default_results, published_results
+from reports.data.words import BACKENDS, size
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer to one question; `choice` is None where nothing measured comes near it."""
+    """The answer to one question.
 
-    question: dict[str, object]
-    choice: Standing | None = None
-    runner_up: Standing | None = None
-    ties: list[Standing] = field(default_factory=list)
-    distance: float = float("inf")
-    problems: list[str] = field(default_factory=list)
-    machine: str = ""
-    code: str = ""
+    Attributes:
+        question: What was asked.
+        line: The problem nearest to the question with every solver on it; None where nothing alike was measured.
+        compare: The command that measures the question itself.
+        notes: What a reader must know besides.
+        beside: The answers for other frameworks, where none was named and the environment has several.
+    """
+
+    question: Question
+    line: Line | None = None
     compare: str = ""
     notes: list[str] = field(default_factory=list)
+    beside: list[Recommendation] = field(default_factory=list)
 
     @property
-    def near(self) -> bool:
-        return self.choice is not None and self.distance <= NEAR
+    def choice(self) -> Cell | None:
+        """The recommended solver with its gradient mode, time and interval; None where there is none."""
+        return self.line.best if self.line else None
+
+    @property
+    def runner_up(self) -> Cell | None:
+        """The fastest other solver that was certified."""
+        return self.line.order[1] if self.line and len(self.line.order) > 1 else None
+
+    @property
+    def code(self) -> str:
+        """Three lines of code that use the choice."""
+        return self.choice.code if self.choice else ""
+
+    @property
+    def distance(self) -> float:
+        """Decades between the question's size and the nearest certified measurement of the choice."""
+        return self.choice.distance if self.choice else float("inf")
+
+    @property
+    def measured(self) -> bool:
+        """Whether the answer was measured at the asked size, so that nothing is estimated."""
+        return self.choice is not None and self.choice.distance == 0
 
     def text(self) -> str:
         """The answer for a terminal."""
-        return "\n".join(_said(self))
+        return "\n".join(
+            line for r in (self, *self.beside) for line in [*_said(r, bool(self.beside)), ""]
+        ).rstrip()
 
     def __str__(self) -> str:
         return self.text()
@@ -65,22 +92,61 @@ def recommend(
     regularizer: str | None = None,
     domain: str | None = None,
     results: Sequence[Path | str] | None = None,
+    backend: str | None = None,
 ) -> Recommendation:
-    """The best measured choice for a problem of this energy and size, from stored rows.
+    """The fastest certified choice for a problem of this energy and size, from stored rows.
 
-    need is "solve", "loss-gradient" (default) or "argmax-gradient". Without `results` the newest run in
-    ./results is read, else the rows published with the project.
+    Args:
+        energy: Name of the energy, for example "Pairwise".
+        k: Size of p.
+        rank: Rank of the interactions, where they have one.
+        batch: Examples solved at once.
+        device: "cpu" or "cuda".
+        dtype: "float64" or "float32".
+        need: "loss-gradient" (default), "argmax-gradient" (p* with dp*/dv) or "solve" (p* alone).
+        tol: The certified relative gap that is good enough.
+        regularizer: Its name, where it matters.
+        domain: The name of the set, where it matters.
+        results: Files of rows; without them every store in ./results that holds comparisons, and the published rows.
+        backend: "jax" or "torch"; without it the one that is imported, or else installed, and both where both are.
+
+    Returns:
+        A `Recommendation`; print it, or take its `choice` and `code`.
+
+    Raises:
+        RecordsError: An argument is out of range, or there are no rows to read.
+
+    Example:
+        >>> print(recommend("Pairwise", k=174, rank=1, batch=256, backend="jax"))  # doctest: +SKIP
     """
     _check(k, rank, batch, tol, need)
-    frame = load([Path(r) for r in results] if results else default_results()).compared
-    question: dict[str, object] = {
-        "energy": energy, "k": k, "rank": rank, "batch": batch, "device": device, "dtype": dtype,
-        "need": need, "tol": tol, "regularizer": regularizer, "domain": domain,
-    }  # fmt: skip
-    same, note = _alike(frame, question)
+    files = [Path(r) for r in results] if results else evidence_files()
+    frame = load(files).compared
+    backends = [backend] if backend else environment_backends()
+    asked = Question(Place("", backends[0], device, dtype), need, tol, k, batch)
+    same, note = _alike(frame, {"energy": energy, "regularizer": regularizer, "domain": domain})
     if note:
-        return Recommendation(question, compare=compare_line(question, None), notes=[note])
-    return _answer(same, question)
+        return Recommendation(asked, compare=compare_line(None, k, batch, asked), notes=[note])
+    evidence = collect(same, [need], [tol])
+    found = [
+        _answered(evidence, replace(asked, place=asked.place._replace(backend=b)), rank, _order(same))
+        for b in backends
+    ]
+    return replace(found[0], beside=found[1:])
+
+
+def environment_backends() -> list[str]:
+    """The frameworks to answer for: those that are imported, else those that are installed, else both."""
+    known = ["jax", "torch"]
+    imported = [name for name in known if name in sys.modules]
+    installed = [name for name in known if find_spec(name) is not None]
+    return imported if len(imported) == 1 else installed or known
+
+
+def evidence_files() -> list[Path]:
+    """The rows of this folder's runs, and those published with the project."""
+    published = published_results()
+    return list(dict.fromkeys([*default_results(), *([published] if published else [])]))
 
 
 def _check(k: int, rank: int | None, batch: int, tol: float, need: str) -> None:
@@ -93,20 +159,19 @@ def _check(k: int, rank: int | None, batch: int, tol: float, need: str) -> None:
         raise RecordsError(f"need is {need!r}; it must be one of {', '.join(NEEDS)}.")
 
 
-def _alike(frame: pd.DataFrame, question: dict[str, object]) -> tuple[pd.DataFrame, str]:
-    """The rows of the same energy, regularizer, set and device; else a sentence on what is missing."""
-    for name in ("energy", "regularizer", "domain", "device"):
-        wanted = question[name]
-        if wanted is None:
+def _alike(frame: pd.DataFrame, wanted: dict[str, str | None]) -> tuple[pd.DataFrame, str]:
+    """The rows of the same energy, regularizer and set; else a sentence on what is missing."""
+    for name, text in wanted.items():
+        if text is None:
             continue
         known = sorted({str(x) for x in frame[name].dropna()})
-        found = [x for x in known if _plain(x) == _plain(str(wanted))]
+        found = [x for x in known if _plain(x) == _plain(text)]
         if not found:
-            near = get_close_matches(_plain(str(wanted)), [_plain(x) for x in known], 1)
+            near = get_close_matches(_plain(text), [_plain(x) for x in known], 1)
             meant = [x for x in known if _plain(x) in near]
             hint = f" Did you mean {meant[0]}?" if meant else ""
             listed = ", ".join(known) or "none at all"
-            return frame, f"No row has the {name} {wanted!r}; measured are {listed}.{hint}"
+            return frame, f"No row has the {name} {text!r}; measured are {listed}.{hint}"
         frame = frame[frame[name].isin(found)]
     return frame, ""
 
@@ -115,78 +180,128 @@ def _plain(text: str) -> str:
     return "".join(c for c in text.lower() if c.isalnum())
 
 
-def distances(frame: pd.DataFrame, question: dict[str, object]) -> pd.Series:
-    """Decades from each row's problem to the question."""
-    total = pd.Series(0.0, index=frame.index)
-    for name, weight in (("k", 1.0), ("rank", 1.0), ("batch", 0.5)):
-        if question[name] is not None:
-            ratio = np.log10(frame[name].clip(lower=1) / float(str(question[name]))).abs()
-            total = total + weight * ratio.fillna(0.0)
-    return total
+def _order(frame: pd.DataFrame) -> list[str]:
+    """Machines, the one that measured last first: rows of one's own come before the published ones."""
+    newest = frame.groupby("group")["created"].max().sort_values(ascending=False, na_position="last")
+    return [str(g) for g in newest.index]
 
 
-def _answer(frame: pd.DataFrame, question: dict[str, object]) -> Recommendation:
-    need, tol = str(question["need"]), float(str(question["tol"]))
-    best = best_rows(asked(frame, need), tol)
-    best = best[best["solved"]]
-    notes = []
-    wanted = best[best["dtype"] == question["dtype"]]
-    if wanted.empty and len(best):
-        others = ", ".join(sorted(best["dtype"].unique()))
-        notes.append(
-            f"Nothing in {question['dtype']} is certified at {small(tol)}; the answer is in {others}."
+def _answered(evidence: Evidence, question: Question, rank: int | None, groups: list[str]) -> Recommendation:
+    """The answer of the first machine that has one, else of the first that measured anything alike."""
+    candidates: list[tuple[tuple[float, ...], Question, Line]] = []
+    for place_order, group in enumerate(groups):
+        asked = replace(question, place=question.place._replace(group=group))
+        for line in answer(evidence, asked):
+            other = 0.0 if rank is None or line.kind.rank is None else abs(line.kind.rank - rank)
+            best = line.best
+            tried = any(c.state != NOT_MEASURED for c in line.cells.values())
+            rows = sum(len(c.rows) for c in line.cells.values())
+            key = (best is None, not tried, other, place_order, best.distance if best else 0.0, -rows)
+            candidates.append((tuple(map(float, key)), asked, line))
+    if not candidates:
+        note = "No comparison holds this problem in any framework."
+        return Recommendation(
+            question, compare=compare_line(None, question.k or 1, question.batch or 1, question), notes=[note]
         )
-    elif len(wanted):
-        best = wanted
-    families = frame["family"].mode()
-    command = compare_line(question, str(families.iloc[0]) if len(families) else None)
-    if best.empty:
-        what = f"Nothing certified at {small(tol)} was measured for this energy and need ({NEEDS[need]})."
-        return Recommendation(question, compare=command, notes=[*notes, what])
-    away = distances(best, question)
-    nearest = float(away.min())
-    close = best[away <= nearest + TOGETHER]
-    group = close["group"].mode().iloc[0]  # one machine: that with most evidence
-    if close["group"].nunique() > 1:
-        notes.append(f"Other machines were measured too; this answer is from {group} alone.")
-    close = close[close["group"] == group]
-    order = standings(grid(close))
-    row = close[close["id"] == order[0].rows[0]].iloc[0]
-    command = compare_line(question, str(row["family"]))
-    code = three_lines(order[0].choice, str(row["solver_call"]), need, str(row["energy"]), row["regularizer"],
-                       row["domain"])  # fmt: skip
-    return Recommendation(
-        question, order[0], runner_up(order), tied(order), nearest, list(dict.fromkeys(close["instance"])),
-        str(group), code, command, notes,
-    )  # fmt: skip
-
-
-def _said(r: Recommendation) -> list[str]:
-    if r.choice is None:
-        return [*r.notes, "Measure it with:", f"  {r.compare}"]
-    times = 10**r.distance
-    far = (
-        f"{r.distance:.1f} decades away (a factor of {times:.3g} in size)"
-        if r.distance > 0.02
-        else "the same size"
+    _, asked, line = min(candidates, key=lambda c: c[0])
+    notes = _notes(evidence, asked, line, rank, groups)
+    kind = (
+        line.kind if rank is None else replace(line.kind, rank=rank if line.kind.rank is not None else None)
     )
-    problems = ", ".join(r.problems[:3]) + (f" and {len(r.problems) - 3} more" if len(r.problems) > 3 else "")
-    head = "Use" if r.near else "The evidence is too far to recommend; the nearest says"
+    return Recommendation(asked, line, compare_line(kind, line.k, line.batch, asked), notes)
+
+
+def _notes(evidence: Evidence, asked: Question, line: Line, rank: int | None, groups: list[str]) -> list[str]:
+    notes = []
+    if line.best is not None:
+        if rank is not None and line.kind.rank not in (None, rank):
+            notes.append(f"Rank {rank} was not measured; this is rank {line.kind.rank}.")
+        if len(groups) > 1:
+            notes.append(f"Other machines were measured too; this answer is from {asked.place.group} alone.")
+        if line.best.loaded:
+            notes.append("It was timed while the machine was busy.")
+        return notes
+    others = sorted(
+        {
+            p.dtype
+            for p in evidence.counts
+            if p.backend == asked.place.backend and p.dtype != asked.place.dtype
+        }
+    )
+    for dtype in others:
+        other = [
+            x for x in answer(evidence, replace(asked, place=asked.place._replace(dtype=dtype))) if x.best
+        ]
+        if other and other[0].best:
+            notes.append(
+                f"In {dtype} {other[0].best.label()} is certified: {seconds(other[0].best.time)} per call."
+            )
+    return notes
+
+
+def _said(r: Recommendation, named: bool) -> list[str]:
+    q = r.question
+    head = [f"{BACKENDS.get(q.place.backend, q.place.backend)}:"] if named else []
+    if r.line is None:
+        return [*head, *r.notes, "Measure it with:", f"  {r.compare}"]
+    if r.choice is None:
+        return [*head, *_nothing(r), *r.notes, "", "Measure it with:", f"  {r.compare}"]
+    best = r.choice
+    exact = (
+        "measured at this size"
+        if r.measured
+        else f"estimated, {best.distance:.1f} decades from the nearest measured size"
+    )
     lines = [
-        f"{head} {r.choice.choice.label()}: {seconds(r.choice.time)} a call on {r.choice.choice.device}, "
-        f"certified on {r.choice.solved} of {r.choice.total} problems.",
-        *(f"Tie: {s.choice.label()}, {seconds(s.time)}." for s in r.ties[:3]),
+        f"Use {best.label()} ({q.place.backend}, {q.place.device}, {q.place.dtype}) for {NEEDS[q.need]}.",
+        f"{seconds(best.time)} per call ({seconds(best.low)} to {seconds(best.high)}), certified to "
+        f"{small(q.accuracy)}; {exact}.",
     ]
+    for other in r.line.order[1:4]:
+        word = "Tie" if other in r.line.ties else "Next"
+        sure = "" if other in r.line.ties or r.line.sure != "likely" else ", intervals overlap"
+        lines.append(
+            f"{word}: {other.label()}, {seconds(other.time)} ({other.time / best.time:.3g} x{sure})."
+        )
     if r.runner_up is None:
         lines.append("Nothing else was certified there.")
-    elif r.runner_up not in r.ties:
-        ratio = r.runner_up.time / r.choice.time
-        lines.append(f"Next: {r.runner_up.choice.label()}, {seconds(r.runner_up.time)} ({ratio:.3g} x).")
+    lines += [f"Failed: {c.label()}: {c.reason}." for c in _failures(r.line)[:3]]
+    sizes = ", ".join(f"({size(a, b)})" for a, b in sorted(r.line.kind.sizes)[:4])
     lines += [
-        f"Evidence: {problems}; {far}; machine {r.machine}; rows {', '.join(r.choice.rows[:4])}.",
+        f"Evidence: {r.line.kind.name}; measured at {sizes}; machine {q.place.group}; rows {', '.join(best.rows[:3])}.",
         *r.notes,
+        "",
+        *(f"  {line}" for line in r.code.splitlines()),
     ]
-    lines += ["", *(f"  {line}" for line in r.code.splitlines())]
-    if not r.near:
+    if not r.measured:
         lines += ["", "Measure your own size with:", f"  {r.compare}"]
-    return lines
+    return [*head, *lines]
+
+
+def _failures(line: Line) -> list[Cell]:
+    return [
+        c for c in line.cells.values() if not c.certified and c.state not in (NOT_MEASURED, "does not apply")
+    ]
+
+
+def _nothing(r: Recommendation) -> list[str]:
+    """Why there is no answer: measured and failed, measured too far away, or not measured."""
+    assert r.line is not None
+    q, need = r.question, NEEDS[r.question.need]
+    where = f"{r.line.name} ({q.place.backend}, {q.place.device}, {q.place.dtype})"
+    bad = _failures(r.line)
+    if bad:
+        told = [f"  {c.label()} {c.state}: {c.reason}." for c in bad[:6]]
+        return [
+            f"Nothing was certified at {small(q.accuracy)} for {need} on {where}; it was tried and failed:",
+            *told,
+        ]
+    far = [c for c in r.line.cells.values() if c.time == c.time]
+    if far:
+        near = min(far, key=lambda c: (c.distance, c.time))
+        return [
+            f"The evidence is too far to recommend: {near.reason} on {where}.",
+            f"There {near.label()} was certified; its growth gives {seconds(near.time)} here ({seconds(near.low)} to "
+            f"{seconds(near.high)}).",
+        ]
+    return [f"Not measured: {need} on {where}."]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from reports.answers.choices import Choice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reports.answers.evidence import Kind
+    from reports.answers.question import Question
 
 SETS = {"Box": "Box(0.0, 1.0)", "CappedSimplex": "CappedSimplex(m)", "ConvexHull": "ConvexHull(points)"}
 ENERGIES = {
@@ -47,15 +51,15 @@ def gradient_call(gradient: str) -> str:
 
 
 def three_lines(
-    choice: Choice, call: str, need: str, energy: str, regularizer: str | None, domain: str | None
+    call: str, gradient: str, need: str, energy: str, regularizer: str | None, domain: str | None
 ) -> str:
-    """Code for a need; `call` is the winning row's solver with its parameters."""
+    """Code for a need; `call` is the solver of the row with its parameters, `gradient` its mode."""
     given = f"gfy.{energy}.Input({INPUTS.get(energy, 'v=v')})"
     first = problem_line(energy, regularizer, domain)
     solver = solver_call(call)
     if need == "solve":
         return "\n".join([first, f"solver = {solver}", f"p = gfy.argmax(problem, {given}, solver=solver)"])
-    mode = gradient_call(choice.gradient)
+    mode = gradient_call(gradient)
     if need == "argmax-gradient":
         last = f"p = gfy.argmax(problem, {given}, solver=solver, gradient={mode})"
         return "\n".join([first, f"solver = {solver}", last])
@@ -63,11 +67,18 @@ def three_lines(
     return "\n".join([first, second, f"value = loss({given}, y)"])
 
 
-def compare_line(question: dict[str, object], family: str | None) -> str:
-    """The command that would measure the question itself."""
-    sizes = ", ".join(f"{n}={question[n]}" for n in ("k", "batch", "rank") if question.get(n) is not None)
-    problem = (
-        f"--problem '{family}({sizes})'" if family else "--problem NAME   # `gfy list problems` names them"
-    )
-    place = f"--device {question['device']} --dtype {question['dtype']} --tol {question['tol']:g}"
-    return f"gfy compare {place} {problem}"
+def compare_line(kind: Kind | None, k: float, batch: float, question: Question) -> str:
+    """The command that measures the question itself: framework, gradient mode, accuracy and size are all named."""
+    place = question.place
+    options = [
+        f"--backend {place.backend}" if place.backend else "",
+        f"--device {place.device} --dtype {place.dtype}",
+        f"--gradient {'implicit' if question.need == 'argmax-gradient' else 'envelope'} --tol {question.accuracy:g}",
+    ]
+    if kind is None:
+        return " ".join(
+            ["gfy compare", *filter(None, options), "--problem NAME   # `gfy list problems` names them"]
+        )
+    given = {"k": k, "batch": batch, "rank": float("nan") if kind.rank is None else kind.rank}
+    sizes = ", ".join(f"{name}={int(x)}" for name, x in given.items() if x == x)
+    return " ".join(["gfy compare", *filter(None, options), f"--problem '{kind.family}({sizes})'"])

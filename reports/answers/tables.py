@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from reports.answers.choices import Grid, asked, best_rows, grid, shifted_geometric_mean
+from reports.answers.choices import ERRORS, NEEDS, UNCHECKED, Grid, asked, best_rows, grid
+from reports.answers.standings import ties
 from reports.data.numbers import seconds
 
 DRAWS = 1000
@@ -55,8 +56,11 @@ class Table:
 
 
 def ranks(table: Grid) -> np.ndarray:
-    """Rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last."""
-    times = np.where(table.solved, table.time, np.inf)
+    """Rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last.
+
+    A choice has no rank (nan) on a problem to which it does not apply.
+    """
+    times = np.where(table.solved, table.time, np.where(table.applies, np.inf, np.nan))
     return pd.DataFrame(times).rank(axis=0, method="average").to_numpy()
 
 
@@ -65,14 +69,17 @@ def rank_intervals(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean rank over the problems and its 95% bootstrap interval (problems drawn again with replacement)."""
     per_problem = ranks(table)
-    number = per_problem.shape[1]
-    mean = per_problem.mean(axis=1)
+    known = np.isfinite(per_problem)
+    filled, number = np.where(known, per_problem, 0.0), per_problem.shape[1]
+    mean = filled.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     if number < 2:
         return mean, mean, mean
     picks = np.random.default_rng(seed).integers(0, number, size=(draws, number))
     weights = np.zeros((draws, number))
     np.add.at(weights, (np.arange(draws)[:, None], picks), 1.0 / number)
-    low, high = np.percentile(per_problem @ weights.T, [2.5, 97.5], axis=1)
+    drawn = known @ weights.T  # the weight of the problems to which the choice applies, in each draw
+    means = np.where(drawn > 0, filled @ weights.T / np.where(drawn > 0, drawn, 1.0), mean[:, None])
+    low, high = np.percentile(means, [2.5, 97.5], axis=1)
     return mean, low, high
 
 
@@ -81,17 +88,16 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
     table = grid(best)
     if not table.choices or not table.solved.any():
         return None
-    time = shifted_geometric_mean(table.charged(table.time))
-    high = shifted_geometric_mean(table.charged(table.high))
+    time, high = table.means(table.time), table.means(table.high)
     mean, low_rank, high_rank = rank_intervals(table)
-    share = table.solved.mean(axis=1)
+    share = table.solved.sum(axis=1) / np.maximum(table.applies.sum(axis=1), 1)
     order = [int(i) for i in np.lexsort((mean, time)) if table.solved[i].any()]
     first = order[0]
     top_rank, top_share = min(order, key=lambda i: mean[i]), share[order].max()
     cells = []
     for i in order:
         ids = tuple(table.ids[i, table.solved[i]])
-        tie = i != first and bool(high[first] >= time[i])
+        tie = i != first and ties(float(high[first]), float(time[first]), float(time[i]), float(time[i]))
         rank_tie = i != top_rank and low_rank[i] <= high_rank[top_rank]
         interval = f"{mean[i]:.1f}"
         if len(table.instances) > 1:
@@ -114,13 +120,12 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
 
 
 def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> list[Table]:
-    """For each machine and device: one table over everything, and one for each family."""
-    rows = asked(frame, need)
-    best = best_rows(rows[rows["status"] != "unsupported"], tol)
+    """For each machine, device and framework: one table over everything, and one for each family."""
+    best = best_rows(asked(frame, need), tol, need)
     out = []
-    for number, ((group, device), part) in enumerate(best.groupby(["group", "device"])):
+    for number, ((group, device, backend), part) in enumerate(best.groupby(["group", "device", "backend"])):
         tag = f"{need}-{number + 1}"
-        where = f"{device}, {group}"
+        where = f"{backend} on {device}, {group}"
         families = part.groupby("family")
         if families.ngroups > 1:
             out.append(ranking(part, f"ranking-{tag}-all", f"All families, {where}", limit))
@@ -130,12 +135,20 @@ def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> lis
 
 
 def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
-    """What did not work and why: one line a solver and reason, with the number of rows."""
-    bad = frame[frame["status"] != "ok"]
-    if bad.empty:
+    """What did not work and why, gradients that nobody checked among them: one line per solver and reason."""
+    status = frame["status"].where(frame["status"] != "ok", "")
+    reason = frame["reason"].fillna("no reason stored").str.slice(0, 200)
+    for need, error in ERRORS.items():
+        rows = asked(frame, need)
+        unchecked = rows[(rows["time"] > 0) & rows[error].isna() & (rows["status"] == "ok")]
+        status = status.where(~status.index.isin(unchecked.index), UNCHECKED)
+        why = unchecked["grad_reference"].fillna("no reference was stored").str.slice(0, 160)
+        reason.loc[unchecked.index] = f"{NEEDS[need]}: " + why
+    bad = status != ""
+    if not bad.any():
         return None
-    reason = bad["reason"].fillna("no reason stored").str.slice(0, 200)
-    counted = bad.assign(reason=reason).groupby(["status", "solver", "reason"])["id"].agg(["count", list])
+    named = frame[bad].assign(status=status[bad], reason=reason[bad])
+    counted = named.groupby(["status", "solver", "reason"])["id"].agg(["count", list])
     counted = counted.sort_values("count", ascending=False, kind="stable").reset_index()
     cells = []
     for line in counted.head(limit).itertuples():
@@ -145,3 +158,36 @@ def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
     note = f"{len(counted) - limit} further reasons are in the rows" if len(counted) > limit else ""
     columns = ["solver", "status", "reason", "rows"]
     return Table("failures", "What did not work, and why", columns, cells, note, [False, False, False, True])
+
+
+def honesty(frame: pd.DataFrame) -> Table | None:
+    """How often "converged" is true: the rows that a solver calls converged, and those certified at what was asked."""
+    said = frame[(frame["converged"] == 1) & frame["gap_rel"].notna() & frame["tol"].notna()]
+    if said.empty:
+        return None
+    # A tolerance is asked of a residual; a gap of ten times that, or of the rounding of the precision, keeps the word.
+    floor = said["dtype"].map({"float32": 1e-5}).fillna(1e-13)
+    kept = said["gap_rel"] <= np.maximum(10 * said["tol"], floor)
+    cells = []
+    for (solver, backend), part in kept.groupby([said["solver"], said["backend"]]):
+        true, number = int(part.sum()), len(part)
+        worst = said.loc[part.index, "gap_rel"] / said.loc[part.index, "tol"]
+        broken = tuple(said.loc[part.index[~part], "id"].head(50))
+        ids = broken or tuple(said.loc[part.index, "id"].head(50))
+        cells.append([
+            Cell(str(solver)), Cell(str(backend)), Cell(f"{number}"),
+            Cell(f"{100 * true / number:.0f}%", true == number, rows=ids, value=true / number),
+            Cell(f"{worst.max():.0e}", value=float(worst.max())),
+        ])  # fmt: skip
+    cells.sort(key=lambda line: (line[3].value, -line[4].value))
+    note = "true where the certified relative gap is at most ten times the tolerance, or rounding"
+    columns = ["solver", "framework", "says converged", "true", "largest gap / tolerance"]
+    return Table(
+        "converged",
+        'How often is "converged" true?',
+        columns,
+        cells,
+        note,
+        [False, False, True, True, True],
+        40,
+    )

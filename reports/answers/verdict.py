@@ -1,4 +1,4 @@
-"""What to use, and how sure: for each problem family the winner, its rivals, and what would change it."""
+"""What to use, and how sure: for each problem family and framework the winner, its rivals, and what would change it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 
 from reports.answers.changes import TOLERANCES, Change, what_would_change
-from reports.answers.choices import asked, best_rows, grid
+from reports.answers.choices import INACCURATE, asked, best_rows, explained, grid
 from reports.answers.standings import Standing, runner_up, standings, tied
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for one family on one machine and device; `winner` is None where nobody certified."""
+    """The answer for one family in one framework, machine and device; `winner` is None where nobody certified."""
 
     group: str
     family: str
     device: str
+    backend: str
     need: str
     tol: float
     order: list[Standing] = field(default_factory=list)
@@ -44,50 +45,46 @@ class Verdict:
 def verdicts(
     frame: pd.DataFrame, tol: float = 1e-6, needs: Sequence[str] = ("loss-gradient", "solve")
 ) -> list[Verdict]:
-    """A verdict for each machine, need, family and device that was measured."""
+    """A verdict for each machine, need, family, device and framework that was measured."""
     out = []
     for need in needs:
         rows = asked(frame, need)
         rows = rows[rows["status"] != "unsupported"]
-        at = {t: _split(best_rows(rows, t)) for t in sorted({tol, *TOLERANCES})}
+        at = {t: _split(best_rows(rows, t, need)) for t in sorted({tol, *TOLERANCES})}
         for place in sorted(at[tol]):
-            group, family, device = place
+            group, family, device, backend = place
             best = at[tol][place]
             order = standings(grid(best))
             elsewhere = {
-                d: b for (g, f, d), b in at[tol].items() if (g, f) == (group, family) and d != device
+                d: b
+                for (g, f, d, e), b in at[tol].items()
+                if (g, f, e) == (group, family, backend) and d != device
             }
             ladder = {t: places[place] for t, places in at.items() if t != tol}
             out.append(
                 Verdict(
-                    group, family, device, need, tol, order,
+                    group, family, device, backend, need, tol, order,
                     changes=what_would_change(order, best, ladder, elsewhere, tol) if order else [],
                     problems=list(dict.fromkeys(best["instance"])),
                     caveats=_caveats(best, order),
-                    closest=None if order else _closest(best, tol),
+                    closest=None if order else _closest(best, need),
                 )
             )  # fmt: skip
     return out
 
 
-def _split(best: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
-    return {(str(g), str(f), str(d)): b for (g, f, d), b in best.groupby(["group", "family", "device"])}
+def _split(best: pd.DataFrame) -> dict[tuple[str, ...], pd.DataFrame]:
+    places = best.groupby(["group", "family", "device", "backend"])
+    return {tuple(map(str, place)): part for place, part in places}
 
 
-def _closest(best: pd.DataFrame, tol: float) -> tuple[str, float, str, str] | None:
+def _closest(best: pd.DataFrame, need: str) -> tuple[str, float, str, str] | None:
     """The row with the smallest gap, and why even that is no answer where the gap itself would do."""
     known = best[best["gap_rel"].notna()]
     if known.empty:
         return None
     row = known.loc[known["gap_rel"].idxmin()]
-    lacks = ""
-    if row["gap_rel"] <= tol:
-        if row["status"] != "ok":
-            lacks = f"but its status is {row['status']}"
-        elif not row["time"] > 0:
-            lacks = "but it was not timed"
-        else:
-            lacks = f"but its gradient is off by {row['grad_error']:.0e} (relative)"
+    lacks = "" if row["state"] == INACCURATE else f"but {explained(row, row['state'], need)}"
     return str(row["solver"]), float(row["gap_rel"]), str(row["id"]), lacks
 
 

@@ -27,7 +27,7 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
         out[column] = pd.concat(labels) if labels else names
     out["mode"] = out["gradient"].map(lambda g: g.partition("(")[0])
     out["instance"] = _instances(out)
-    for prefix in ("steady", "backward"):
+    for prefix in ("steady", "backward", "argmax_grad"):
         out[f"{prefix}_high_s"] = _upper(out, prefix)
     return out
 
@@ -107,11 +107,12 @@ def _instances(frame: pd.DataFrame) -> pd.Series:
 
 def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
     """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
-    low, median = frame[f"{prefix}_s"], frame[f"{prefix}_median_s"]
-    spread = frame["steady_spread_s"] / 2.0
-    if prefix == "backward":  # where only the forward pass has a spread it is scaled to the longer time
-        scaled = spread * (median / frame["steady_median_s"]).clip(lower=1.0)
-        spread = (frame["backward_spread_s"] / 2.0).fillna(scaled)
+    missing = pd.Series(np.nan, index=frame.index)
+    low, median = frame[f"{prefix}_s"], frame.get(f"{prefix}_median_s", missing)
+    spread = frame.get(f"{prefix}_spread_s", missing) / 2.0
+    if prefix != "steady":  # where only the forward pass has a spread it is scaled to the longer time
+        scaled = frame["steady_spread_s"] / 2.0 * (median / frame["steady_median_s"]).clip(lower=1.0)
+        spread = spread.fillna(scaled)
     high = median + spread.fillna(0.0)
     unknown = median.isna() | (frame["repeats"].fillna(1.0) < 2)
     return np.maximum(high.where(~unknown, 1.1 * low), low)

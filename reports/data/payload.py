@@ -18,7 +18,8 @@ MAIN = (
     "family", "k", "solver", "gradient", "backend", "dtype", "tol", "gap_rel", "steady_s", "backward_s",
     "argmax_grad_s", "status", "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
-HIDDEN = {"samples", "backward_samples"}  # long; they are in the CSV file
+TEXT_LIMIT = 300  # characters of one value; what experiments write down at length would be half of the page
+HIDDEN = {"samples", "backward_samples", "p_digest"}  # long; they are in the CSV file
 
 
 def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:
@@ -34,8 +35,8 @@ def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.Da
     return frame[keep]
 
 
-def payload(frame: pd.DataFrame, links: Links) -> str:
-    """JSON for a script element: `<` is escaped, so that nothing in a row can end the element."""
+def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None) -> str:
+    """The rows as `script_json`; `numbers` gives the kind of problem of a row by its id, where it has one."""
     names = [c for c in (*MAIN, *(n for n in COLUMNS if n not in MAIN)) if c in frame and c not in HIDDEN]
     # A column nobody measured would be an empty column to scroll past.
     names = [c for c in names if frame[c].notna().any()]
@@ -46,6 +47,13 @@ def payload(frame: pd.DataFrame, links: Links) -> str:
     content = {
         "n": len(frame), "main": [c for c in MAIN if c in names], "columns": columns, "sets": sets, "about": about,
     }  # fmt: skip
+    if numbers is not None:
+        content["kinds"] = frame["id"].map(numbers).fillna(-1).astype(int).tolist()
+    return script_json(content)
+
+
+def script_json(content: Any) -> str:
+    """JSON for a script element: `<` is escaped, so that nothing in it can end the element."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
         "<", "\\u003c"
     )
@@ -63,8 +71,13 @@ def _column(values: pd.Series) -> dict[str, Any]:
         return {"v": [_number(x) for x in values.tolist()]}
     codes, distinct = pd.factorize(values)
     if len(distinct) > 0.5 * len(values) and len(values) > 20:
-        return {"v": [None if x is None or x != x else str(x) for x in values]}
-    return {"d": [str(x) for x in distinct], "c": codes.tolist()}
+        return {"v": [None if x is None or x != x else _cut(str(x)) for x in values]}
+    return {"d": [_cut(str(x)) for x in distinct], "c": codes.tolist()}
+
+
+def _cut(text: str) -> str:
+    """A long text by its beginning; the CSV file has all of it."""
+    return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + " … (all of it is in rows.csv)"
 
 
 def _number(value: float) -> float | int | str | None:

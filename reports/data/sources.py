@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from bench.store import RecordsError
@@ -12,12 +13,13 @@ USUAL = ("results", "gfy-results", ".")
 
 
 def default_results(folder: Path | None = None) -> list[Path]:
-    """The newest store in the usual folders, else the published example of the checkout."""
+    """The stores in the usual folders that hold comparisons, newest first, else the published ones of the checkout."""
     here = folder or Path.cwd()
     for name in USUAL:
         found = sorted((here / name).glob("*.sqlite"), key=lambda p: p.stat().st_mtime, reverse=True)
+        found = [path for path in found if compares(path)]
         if found:
-            return found[:1]
+            return found
     published = published_results()
     if published is not None:
         return [published]
@@ -26,6 +28,17 @@ def default_results(folder: Path | None = None) -> list[Path]:
         "file with "
         "--results FILE."
     )
+
+
+def compares(path: Path) -> bool:
+    """Whether a store holds rows of `gfy compare`; False for any other file."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return (
+                connection.execute("SELECT 1 FROM rows WHERE kind = 'compare' LIMIT 1").fetchone() is not None
+            )
+    except sqlite3.Error:
+        return False
 
 
 def with_experiments(results: Iterable[Path]) -> list[Path]:

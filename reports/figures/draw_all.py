@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pandas as pd
 
 from reports.answers.choices import asked, best_rows, grid
+from reports.answers.evidence import Evidence
+from reports.answers.question import Question
 from reports.answers.verdict import Verdict
 from reports.figures import (
     agreement,
+    answers,
     base,
     compiling,
     curves,
@@ -46,6 +49,13 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         return [drawn for recipe in recipes if (drawn := recipe()) is not None]
 
 
+def answered(evidence: Evidence, question: Question, palette: Palette) -> list[base.Drawn]:
+    """The answers to a question in every framework, as one picture."""
+    with base.style():
+        drawn = answers.draw(evidence, question, palette)
+    return [drawn] if drawn is not None else []
+
+
 def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame) -> list[base.Drawn]:
     """The figures of the paper's experiments, where their rows are at hand.
 
@@ -67,6 +77,5 @@ def explained() -> list[base.Drawn]:
 
 def profile_of(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
     """The performance profile of the rows that measure a need; None where there are none."""
-    rows = asked(frame, need)
-    best = best_rows(rows[rows["status"] != "unsupported"], tol)
+    best = best_rows(asked(frame, need), tol, need)
     return profile.draw(grid(best), palette, tol, need) if len(best) else None

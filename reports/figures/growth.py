@@ -14,7 +14,7 @@ from reports.figures.palette import Palette, dash
 
 def exponents(frame: pd.DataFrame, tol: float) -> pd.DataFrame:
     """One line for each (family, batch, rank, solver, backend, k): time and the slope fitted over k."""
-    best = best_rows(asked(frame, "solve"), tol)
+    best = best_rows(asked(frame, "solve"), tol, "solve")
     best = best[best["solved"] & (best["k"] > 0)]
     best = best[best["dtype"] == best.groupby("family")["dtype"].transform("max")]
     keys = ["family", "batch", "rank", "solver", "backend", "device"]

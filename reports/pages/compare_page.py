@@ -46,7 +46,7 @@ def _report(result: Comparison, out: Path) -> Report:
     drawn = draw(result)
     pictures = [Picture(drawn, base.save(drawn, out / "figures"))] if drawn else []
     made = Report(
-        rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None,
+        rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None, honesty=None,
         experiment_tables=[change_table(result)],
         parts=[Part("All paired times", pictures)],
         places=places(both), rules=_rules(), limitations=limitations(rows, 1e-6),
@@ -107,5 +107,5 @@ def draw(result: Comparison) -> base.Drawn | None:
         if changed.any():
             figure.legend(loc="outside lower center", ncols=4)
     alt = f"Ratios of {len(data)} paired times; {int(changed.sum())} differ beyond noise."
-    caption = "Below one: B is faster. Grey: within noise. On two machines the median ratio is divided out."
+    caption = "Below one: B is faster. Grey: within noise. The ratios are those of the stored times."
     return base.Drawn("changes", "All paired times", caption, alt, figure, data)

@@ -10,20 +10,23 @@ from pathlib import Path
 import pandas as pd
 
 from bench.store import RecordsError
+from reports.answers.choices import LEVELS
+from reports.answers.evidence import collect
 from reports.answers.imitation import seeds_frame
 from reports.answers.multilabel import lines
-from reports.answers.tables import Table, failures, rankings
+from reports.answers.tables import Table, failures, honesty, rankings
 from reports.answers.verdict import Verdict, verdicts
 from reports.data.load import Rows, load
 from reports.data.sources import with_experiments
 from reports.figures import draw_all, theory
 from reports.figures.base import Drawn, save
 from reports.figures.palette import Palette
+from reports.pages.asking import Asking, asking
 from reports.pages.imitation import imitation_table
 from reports.pages.multilabel import multilabel_tables
 from reports.pages.settings import Place, limitations, places, rules
 
-NEEDS = ("loss-gradient", "solve")
+NEEDS = ("loss-gradient", "argmax-gradient", "solve")
 DRAWN_PLACES = 3  # machines and devices that get figures; tables and verdicts are made for all
 
 
@@ -53,19 +56,26 @@ class Report:
     verdicts: list[Verdict]
     rankings: dict[str, list[Table]]
     failures: Table | None
+    honesty: Table | None
     experiment_tables: list[Table]
     parts: list[Part]
     places: list[Place]
     rules: list[str]
     limitations: list[str]
-    title: str = "What to use, and how sure"
+    asking: Asking | None = None  # the question on top and its table; None where there is nothing to ask
+    title: str = "What should I use?"
     said: str = ""  # takes the place of the headline where it is not about verdicts
 
     @property
     def tables(self) -> list[Table]:
         """All tables, each written to a file of its own too."""
         ranked = [t for tables in self.rankings.values() for t in tables]
-        return ranked + ([self.failures] if self.failures else []) + self.experiment_tables
+        return ranked + self.kept + self.experiment_tables
+
+    @property
+    def kept(self) -> list[Table]:
+        """The tables of what failed, and of how honest solvers are."""
+        return [t for t in (self.failures, self.honesty) if t is not None]
 
     @property
     def pictures(self) -> list[Picture]:
@@ -103,18 +113,25 @@ def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
     judged = verdicts(frame, tol, NEEDS) if len(frame) else []
     trained, seeds = lines(rows.frame)[0], seeds_frame(rows.frame)
     imitated = imitation_table(seeds)
+    asked = asking(collect(frame, levels=sorted({*LEVELS, tol}, reverse=True))) if len(frame) else None
     return Report(
         rows=rows, tol=tol, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=judged,
         rankings={need: rankings(frame, tol, need) if len(frame) else [] for need in NEEDS},
-        failures=failures(frame) if len(frame) else None,
+        failures=failures(frame) if len(frame) else None, honesty=honesty(frame) if len(frame) else None,
+        asking=asked,
         experiment_tables=multilabel_tables(trained) + ([imitated] if imitated else []),
-        parts=_draw(rows, judged, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
+        parts=_draw(rows, judged, asked, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
         limitations=limitations(rows, tol),
     )  # fmt: skip
 
 
 def _draw(
-    rows: Rows, judged: list[Verdict], found: tuple[pd.DataFrame, pd.DataFrame], folder: Path, tol: float
+    rows: Rows,
+    judged: list[Verdict],
+    asked: Asking | None,
+    found: tuple[pd.DataFrame, pd.DataFrame],
+    folder: Path,
+    tol: float,
 ) -> list[Part]:
     frame = rows.compared
     palette = Palette(frame["solver"])
@@ -125,6 +142,8 @@ def _draw(
     for number, ((group, device), of_place) in enumerate(by_place[:DRAWN_PLACES]):
         of_group = [v for v in judged if v.group == group]
         drawn = draw_all.measured(of_place, of_group if number == 0 else [], palette, tol)
+        if number == 0 and asked is not None:
+            drawn = [*draw_all.answered(asked.evidence, asked.question, palette), *drawn]
         for d in drawn:
             d.name += f"-{number + 1}" if number else ""
         parts.append(Part(f"Measured on {device}, {group}", _saved(drawn, folder)))

@@ -12,14 +12,21 @@ from typing import Any
 from bench.store import RecordsError
 from reports.data.links import Links
 from reports.data.numbers import seconds, small
-from reports.data.payload import ROW_LIMIT, csv_columns, embedded, payload
+from reports.data.payload import ROW_LIMIT, csv_columns, embedded, payload, script_json
 from reports.data.sources import writing
+from reports.pages.asking import embedded_evidence, factor, said, shade, sure
 from reports.pages.content import Report, gather
 from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex", "pdf": "report.pdf"}
 TEMPLATES = Path(__file__).parent.parent / "templates"
-NEED_TITLES = {"loss-gradient": "Loss and its gradient", "solve": "Solving alone"}
+NEED_TITLES = {
+    "loss-gradient": "Loss and its gradient",
+    "argmax-gradient": "p* with its derivative",
+    "solve": "Solving alone",
+}
+# d3 and Observable Plot draw the details; the last script, the table of rows, serves pages without a question too.
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "question.js", "table.js")
 
 
 def build_report(
@@ -68,16 +75,23 @@ def _write_tables(report: Report, out: Path) -> None:
 def page(report: Report, limit: int = ROW_LIMIT) -> str:
     """The whole page as text: style, script, figures and rows inside it; nothing is fetched when it opens."""
     links = Links()
-    script = (TEMPLATES / "table.js").read_text("utf-8")
+    scripts = [(TEMPLATES / name).read_text("utf-8") for name in (SCRIPTS if report.asking else SCRIPTS[-1:])]
+    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     context = _context(report) | {
-        "link": links.to, "style": (TEMPLATES / "style.css").read_text("utf-8"), "script": script,
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "link": links.to, "style": (TEMPLATES / "style.css").read_text("utf-8"), "scripts": scripts,
+        "hashes": " ".join(f"'sha256-{h}'" for h in hashes), "factor": factor, "shade": shade, "sure": sure,
+        "said": said(report.asking.question, report.asking.lines) if report.asking else "",
     }  # fmt: skip
     environment = _environment()
     # The body is filled first: only then is it known which rows its numbers link to.
     body = environment.get_template("body.html.j2").render(context)
+    evidence = embedded_evidence(report.asking, links) if report.asking else None
     held = embedded(report.rows.frame, links, limit)
-    context |= {"body": _safe(body), "held": len(held), "payload": _safe(payload(held, links))}
+    numbers = report.asking.evidence.numbers if report.asking else None
+    context |= {
+        "body": _safe(body), "held": len(held), "payload": _safe(payload(held, links, numbers)),
+        "evidence": _safe(script_json(evidence)),
+    }  # fmt: skip
     return environment.get_template("page.html.j2").render(context)
 
 

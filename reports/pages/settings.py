@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from reports.answers.choices import CHARGE, SHIFT
-from reports.answers.standings import PRACTICAL
+from reports.answers.standings import PRACTICAL, TIE
 from reports.data.labels import parsed
 from reports.data.load import Rows
 
@@ -84,21 +84,22 @@ def _span(values: pd.Series) -> str:
 def rules(tol: float) -> list[str]:
     """How the numbers of the page are made."""
     return [
-        "A row counts as solved where its status is ok and its relative gap, certified in float64 "
-        "outside the solver "
-        f"and outside the clock, is at most {tol:.0e}; where a gradient is asked, its relative error "
-        "must be at most "
-        f"{tol**0.5:.0e} (the square root: what such a gap leaves of distance).",
+        "A row counts as solved where its relative gap, certified in float64 outside the solver and outside the clock, "
+        f"is at most {tol:.0e} (in the table on top: the accuracy chosen), whatever the solver says of itself; where a "
+        "gradient is asked, its relative error must be known and at most the square root of that "
+        f"({tol**0.5:.0e}: what such a gap leaves of distance). A gradient that nobody checked is not certified.",
         "Of a choice's rows on one problem (several tolerances) the fastest solved one counts.",
-        "Times are steady ones: the minimum over repeats after compiling. Loss and gradient are "
-        "timed together.",
-        f"Several problems are combined by shifted geometric means (shift {SHIFT * 1e6:.0f} µs); a "
-        "problem not solved "
-        f"or not measured is charged {CHARGE:.0f} times the slowest solved time on it.",
-        "An interval runs from the minimum to the median plus half the interquartile range; with a "
-        "single repeat 10% "
-        "is assumed. Choices tie where intervals overlap or times differ by less than "
-        f"{100 * (PRACTICAL - 1):.0f}%.",
+        "Times are steady ones: the minimum over repeats after compiling. Loss and gradient are timed together, and so "
+        "are p* and its derivative.",
+        "Frameworks are answered apart, and a choice is ranked on the problems to which it applies.",
+        f"Several problems are combined by shifted geometric means (shift {SHIFT * 1e6:.0f} µs) of the times relative "
+        f"to the fastest; a problem tried and not solved is charged {CHARGE:.0f} times the slowest solved time on it.",
+        "An interval runs from the minimum to the median plus half the interquartile range, widened by the spread over "
+        "seeds; with a single repeat 10% is assumed, and no interval is narrower than "
+        f"{100 * (PRACTICAL - 1):.0f}%. Choices tie where intervals overlap and times differ by less than a factor of "
+        f"{TIE}.",
+        "At a size that was not measured, the time is estimated by a power law in k and in the batch, fitted to each "
+        "solver.",
         "Rank intervals are 95% bootstrap intervals over the problems (1000 draws, seed 0).",
         "Machines, and sets of library versions, are never mixed: each has its own verdict, tables "
         "and figures.",

@@ -18,6 +18,7 @@
     return c.c[i] < 0 ? null : c.d[c.c[i]];
   };
   const number = (x) => (x === "inf" ? Infinity : x === "-inf" ? -Infinity : x);
+  window.gfyRows = { data, value, number }; // the charts of an answer draw from the same rows
   const isNumber = (name) => !data.columns[name].d && data.columns[name].v.some((x) => typeof x === "number");
   const numeric = Object.fromEntries(names.map((n) => [n, isNumber(n)]));
   const shown = (name, x) => {
@@ -181,7 +182,7 @@
     }
     // A link into a folded part of the page opens it first.
     const aim = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const folded = aim && aim.closest("details:not([open])");
+    const folded = aim && (aim.closest("details:not([open])") ?? aim.querySelector(":scope > details:not([open])"));
     if (folded) { folded.open = true; aim.scrollIntoView({ block: "center" }); }
   };
   const quote = (x) => (x === null || x === undefined ? "" : /[",\n]/.test(String(x)) ? '"' + String(x).replaceAll('"', '""') + '"' : String(x));

@@ -11,7 +11,7 @@ from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual import kinks, many, one
-from solvers.kernels import low_rank
+from solvers.kernels import call
 from solvers.loop import check, iterate, run, solution
 from solvers.methods.last_digits import finish
 from solvers.verdict import GAP
@@ -26,8 +26,8 @@ class DualNewton:
     and a line search; the simplex has one more multiplier. A concave energy with kinks (`ConcaveSpen` and
     `InputConvexNetwork` with relu, any energy that has `kinks`) is solved for the multipliers of its rectifiers by an
     interior-point method with a Newton finish, for every regularizer with an argmax map and for Omega = 0. On a
-    processor, quadratic regularizers on boxes with 2 <= m <= 32 run compiled where numba is installed (the extra
-    `native`): the same method, some times faster.
+    processor, quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run compiled where numba
+    is installed (the extra `native`): the same method, some times faster.
     u [..., k], A [..., k, m] -> p [..., k].
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
     """
@@ -58,30 +58,12 @@ class DualNewton:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         if _kinked(problem):
             return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
-        curvature = problem.energy.curvature(v)
-        assert isinstance(curvature, LowRank)
-        if not _scalar(problem, curvature):
-
-            def plain(v: Input, p0: Array | None) -> Solution:
-                return run(
-                    self, problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop)
-                )
-
-            if not low_rank.serves(problem, v):
-                return plain(v, p0)
-            compiled = lambda v, p0: low_rank.solve(problem, v, p0, stop)  # noqa: E731
-            return backend_of(v).by_platform(compiled, plain, v, p0)
-        # p need not be carried through the loop: t and its bracket say everything
-        backend = backend_of(v)
-        v, p0 = backend.stop_gradient((v, p0))
-        given = one.parts(problem, v)
-        step = lambda _, s: one.step(problem, given, s)  # noqa: E731
-        final = iterate(backend, step, None, one.start(problem, given, p0), stop, hold=False)
-        p = one.primal(problem, given, final.state.best)
-        return solution(problem, v, final, stop, *_finish(problem, v, p, final.state.error**2, stop))
+        if call.serves(problem, v):
+            return call.solve(problem, v, p0, stop, by_framework)
+        return by_framework(problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):
@@ -92,6 +74,24 @@ class DualNewton:
         if _kinked(problem):
             return kinks.step(problem, v, state)
         return many.step(problem, v, state)
+
+
+def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+    """The framework's own steps: one unknown per example and its bracket, or `init` and `step` of the solver."""
+    curvature = problem.energy.curvature(v)
+    assert isinstance(curvature, LowRank)
+    if not _scalar(problem, curvature):
+        return run(
+            DualNewton(), problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop)
+        )
+    # p need not be carried through the loop: t and its bracket say everything
+    backend = backend_of(v)
+    v, p0 = backend.stop_gradient((v, p0))
+    given = one.parts(problem, v)
+    step = lambda _, s: one.step(problem, given, s)  # noqa: E731
+    final = iterate(backend, step, None, one.start(problem, given, p0), stop, hold=False)
+    p = one.primal(problem, given, final.state.best)
+    return solution(problem, v, final, stop, *_finish(problem, v, p, final.state.error**2, stop))
 
 
 def _kinked(problem: InnerProblem) -> bool:

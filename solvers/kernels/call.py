@@ -1,8 +1,9 @@
 """When compiled code serves a problem, and how it is called: the one place that decides.
 
 It serves quadratic concave energies with quadratic and entropic separable regularizers on boxes and (capped)
-simplices, where numba is installed and the arrays are float32 or float64 on the host. `solve` is then the whole solve;
-a problem that is not served stays with the framework's own loops, and so does a program that JAX lowers for a GPU.
+simplices, with a dense U or with U = -A A^T of low rank, where numba is installed and the arrays are float32 or
+float64 on the host. `solve` is then the whole solve; a problem that is not served stays with the framework's own
+loops, and so does a program that JAX lowers for a GPU.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from gfy.protocols import Array, Input, Result, Solution, Stop
 
 Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
 
-_BOX, _DENSE = 0.0, 1.0
+_BOX, _DENSE, _SCALAR, _LOW_RANK = 0.0, 1.0, 2.0, 3.0
 _QUADRATIC, _BINARY, _SHANNON = 0.0, 1.0, 2.0
 _MOST_DENSE = 4096  # coordinates: beyond, a thread's room for the factor is half a gigabyte
+MOST_RANK = 32  # beyond, the m x m systems are work for LAPACK
+_CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
 _ALONE = 2**16  # numbers: less is done before a second thread has started
 
 
@@ -49,7 +52,12 @@ def serves(problem: InnerProblem, v: Input) -> bool:
     if backend.name not in _CALLERS or not _on_host(backend.name, list(leaves(v))):
         return False
     curvature = problem.energy.curvature(v)
-    return isinstance(curvature, Dense) and 0 < curvature.U.shape[-1] <= _MOST_DENSE
+    if isinstance(curvature, Dense):
+        return 0 < curvature.U.shape[-1] <= _MOST_DENSE
+    if not isinstance(curvature, LowRank):
+        return False
+    k, m = curvature.A.shape[-2:]
+    return 0 < m <= MOST_RANK and 0 < k * m <= _CACHE
 
 
 @lru_cache(maxsize=256)
@@ -78,7 +86,7 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     """
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
-    base, u, matrix = _parts(problem, v)
+    base, u, matrix, rank = _parts(problem, v)
     k, event = u.shape[-1], tuple(matrix.shape[-2:])
     axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
     batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
@@ -87,7 +95,7 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     square = matrix.reshape((1, *event)) if shared else _rows(backend.xp, matrix, batch, 2)
     start = flat[:0] if p0 is None else _rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
     threads = _threads(backend.name, count * event[0] * event[1])
-    given = _numbers(base, stop, k, _dtype(u), threads)
+    given = _numbers(base, stop, k, _dtype(u), threads, rank)
     p, error, steps, result = _caller(backend.name)(flat, square, start, given, otherwise, base, stop)
     found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
     if len(batch) == 1:
@@ -108,11 +116,15 @@ def _dtype(x: Array) -> str:
     return str(x.dtype).rpartition(".")[2]
 
 
-def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array]:
-    """The same problem with an energy of this library, its linear term [..., k] and its matrix U or A."""
+def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, int]:
+    """The same problem with an energy of this library, its linear term [..., k], its matrix U or A, and the rank of A.
+
+    The rank is 0 for U.
+    """
     form = problem.energy.quadratic(v)
     assert form is not None
-    return _plain(problem, isinstance(form.curvature, LowRank)), form.u, form.curvature[0]
+    thin = isinstance(form.curvature, LowRank)
+    return _plain(problem, thin), form.u, form.curvature[0], form.curvature[0].shape[-1] if thin else 0
 
 
 @lru_cache(maxsize=256)
@@ -123,10 +135,12 @@ def _plain(problem: InnerProblem, low_rank: bool) -> InnerProblem:
 
 
 @lru_cache(maxsize=256)
-def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int) -> np.ndarray:
-    """The facts, the stopping rule, the threads and the bounds, as one array."""
+def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int, rank: int) -> np.ndarray:
+    """The facts, the stopping rule, the threads and the bounds, as one array; rank 0 stands for a dense U."""
     facts, domain = facts_of(problem), problem.domain
     assert facts is not None
+    if rank:
+        facts = facts._replace(method=_SCALAR if rank == 1 else _LOW_RANK)
     bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
     return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
 

@@ -1,124 +1,144 @@
-"""The method of `solvers.dual.many` compiled for the processor: quadratic Omega on boxes, one example at a time.
+"""U = -A A^T of rank m, one example at a time: semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(b - A t), t in R^m.
 
-A framework runs a Newton step as a dozen kernels over the batch, each a trip to memory. Here an example's A is turned
-around once and stays in the first cache until the example is solved; of the Hessian only the labels that became free
-or fixed since the last step are added or taken away. Double precision inside, whatever the inputs are.
+D is 1-strongly convex, its gradient is F = t - A^T p(t) and its generalised Hessian I + A^T J A. A bracketed search for
+the zero of D's slope along the step makes the method global. A stays in the first cache until the example is
+solved; for a quadratic Omega only the labels that became free or fixed since the last step change the Hessian.
 """
 
+# mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
-
-import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from gfy.backend import backend_of, leaves
-from gfy.energies import LowRank, Pairwise
-from gfy.numerics import native
-from gfy.numerics.arithmetic import matvec, transpose
-from gfy.problem import InnerProblem
-from gfy.protocols import Array, Input, Result, Solution, Stop
-from solvers import verdict
-from solvers.dual.many import parts
-from solvers.peers.host import shaped, unflat
+from gfy.numerics.native import piece
+from solvers.kernels.dual import (
+    EPS,
+    cholesky_solve,
+    finish,
+    hessian,
+    inner,
+    products,
+    scores,
+    steepest,
+    take_mean,
+)
+from solvers.kernels.ends import NOT_FINITE
+from solvers.kernels.respond import QUADRATIC, respond
 
-_RANK = 32  # beyond, the m x m systems are work for LAPACK
-_CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
-_ALONE = 2**16  # numbers: less is done before a second thread has started
-_CALL = 2**16  # numbers: for fewer, JAX's call to the host takes longer than the steps it saves
-
-
-def serves(problem: InnerProblem, v: Input) -> bool:
-    """Whether the compiled method may be used: numba is there, the arrays are the host's, the problem is its kind."""
-    domain = problem.domain
-    if not (problem.regularizer.quadratic and domain.banded):
-        return False
-    curvature = problem.energy.curvature(v)
-    assert isinstance(curvature, LowRank)
-    k, m = curvature.A.shape[-2:]
-    if domain.total is not None or m > _RANK or not 0 < k * m <= _CACHE:
-        return False
-    backend = backend_of(v)
-    numbers = math.prod(problem.energy.batch_shape(v)) * k * m
-    if backend.name == "jax" and numbers < _CALL:
-        return False
-    wide = all(backend.eps(x) < 1e-6 for x in leaves(v))  # compiled code knows no half precision
-    return wide and native.installed() and backend.on_host(*leaves(v))
+_SEARCHES = 40
+_STILL = 3  # steps that do not halve |F| close to rounding end the search
+_FLAT = 0.1  # of the slope at the start: a search that brought it down so far has ended
+_CANCELLED = 1e-8  # what may be lost where labels are taken away from the Hessian
 
 
-def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    backend = backend_of(v)
-    v, p0 = backend.stop_gradient((v, p0))
-    u, A = parts(problem, v)
-    batch = problem.energy.batch_shape(v)
-    if p0 is None:
-        point = backend.xp.broadcast_to(u, (*batch, u.shape[-1]))
-        t = backend.zeros((*batch, A.shape[-1]), like=u)
-    else:
-        point = problem.initial_point(v, p0)
-        t = matvec(transpose(A), point)
-    host = lambda *given: _on_batch(problem, stop, *given)  # noqa: E731
-    return backend.callback(host, shaped(point), u, A, t, batched=True)
+@piece
+def moved(T, D, free, which, rows, sign):
+    """The labels that became free or fixed: their columns of T side by side, and the sign of the change."""
+    n = 0
+    for j in range(D.shape[0]):  # without a branch: which labels move cannot be foretold
+        which[n] = j
+        n += (D[j] > 0.0) != (free[j] > 0)
+    for s in range(n):
+        j = which[s]
+        free[j] = 1 - free[j]
+        sign[s] = 2.0 * free[j] - 1.0
+    for i in range(T.shape[0]):
+        for s in range(n):
+            rows[i, s] = T[i, which[s]]
+    return n
 
 
-def _on_batch(problem: InnerProblem, stop: Stop, u: np.ndarray, A: np.ndarray, t: np.ndarray) -> Solution:
-    """The solutions of a batch in NumPy; batch axes may be missing or of length 1, as they broadcast."""
-    from solvers.kernels.low_rank_loops import newton  # compiled when imported, where numba is there
-
-    omega, domain = problem.regularizer, problem.domain
-    k, m = A.shape[-2:]
-    batch = np.broadcast_shapes(u.shape[:-1], A.shape[:-2], t.shape[:-1])
-    if A.size > k * m:  # an A that the batch shares is not copied for every example
-        A = np.broadcast_to(A, (*batch, k, m))
-    u, t = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (u, t))
-    A, u, t = (np.ascontiguousarray(x).reshape(-1, *x.shape[end:]) for x, end in ((A, -2), (u, -1), (t, -1)))
-    low, high = (np.array(np.broadcast_to(b, (k,)), dtype=np.float64) for b in domain.bounds(u))
-    count = len(u)
-    p, steps = np.empty((count, k), dtype=u.dtype), np.empty(count, dtype=np.int32)
-    error, noise, gap = np.empty(count), np.empty(count), np.empty(count)
-    goal = verdict.GAP * stop.tol
-
-    def part(begin: int, end: int) -> None:
-        given = (u, A, t, low, high, omega.curvature, omega.tilt, stop.tol, stop.max_steps, goal)
-        newton(*given, begin, end, p, error, noise, steps, gap)
-
-    _side_by_side(part, count, count * k * m)
-    lost = ~np.isfinite(error)  # no finite p was ever seen: a point of C, and not converged
-    p[lost] = domain.center(p[lost])
-    otherwise = np.where(lost | (steps < stop.max_steps), Result.NOT_FINITE, Result.STEP_LIMIT).astype(
-        np.int32
-    )
-    plain = replace(problem, energy=Pairwise())
-    done = ~lost & ((error <= stop.tol) | (error <= noise))
-    shared = Pairwise.Input(u, A if len(A) == count else A[0])
-    with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
-        result = verdict.results(plain, shared, p, error, stop, done, otherwise, gap)
-    return unflat(Solution(p, error, steps, verdict.converged(result), result), batch)
+@piece
+def update(H, rows, sign, n, c):
+    """H plus the changed labels' part; returns how much was taken away."""
+    m = H.shape[0]
+    weighted, row, taken = rows[m, :n], rows[m + 1, :m], 0.0
+    for i in range(m):
+        for s in range(n):
+            weighted[s] = sign[s] * rows[i, s] / c
+            taken -= min(weighted[s] * rows[i, s], 0.0)
+        products(rows, i + 1, weighted, row)
+        for j in range(i + 1):
+            H[i, j] += row[j]
+    return taken
 
 
-def _side_by_side(part: Callable[[int, int], None], count: int, numbers: int) -> None:
-    """part(begin, end) on as many threads as there is work for; compiled code does not hold the interpreter."""
-    threads = max(1, min(_threads(), numbers // _ALONE, count))
-    if threads == 1:
-        return part(0, count)
-    ends = [count * i // threads for i in range(threads + 1)]
-    others = _helpers(os.getpid()).map(part, ends[1:-1], ends[2:])
-    part(0, ends[1])
-    list(others)  # whatever went wrong there is raised here
+@piece
+def identity(H, free):
+    free[:] = 0
+    H[:] = 0.0
+    for i in range(H.shape[0]):
+        H[i, i] = 1.0
 
 
-@cache
-def _helpers(process: int) -> ThreadPoolExecutor:
-    """Threads that wait for work: a new one takes longer than a small batch, and a forked process has none of them."""
-    return ThreadPoolExecutor(max(1, _threads() - 1), thread_name_prefix="gfy")
-
-
-def _threads() -> int:
-    """The cores this process may use, or fewer where the environment says so (as OpenMP and numba read it)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"))
-    return min([cores, *(int(n) for n in said if n.isdigit() and int(n) > 0)])
+@piece
+def low_rank(
+    b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R, H, G, L, rows, which, free
+):
+    """Solve for p, which holds the start; the rest is room. Returns the error, the steps and why it ended."""
+    m, balanced = T.shape[0], wanted == wanted
+    theta, D, sign = W[0], W[1], W[2]
+    t, F, d, tried = R[0], R[1], R[2], R[3]
+    steep = steepest(b, tilt, T, theta)
+    if not steep < np.inf:
+        return np.nan, 0, NOT_FINITE
+    t[:] = 0.0
+    if warm:
+        products(T, m, p, t)
+    scores(b, tilt, T, t, theta)
+    tau, _ = respond(theta, low, high, kind, c, wanted, np.nan, p, D)
+    products(T, m, p, F)
+    identity(H, free)
+    steps, still, least, taken = 0, 0, np.inf, 0.0
+    while True:
+        size, drawn, length = 0.0, 0.0, 0.0
+        for i in range(m):
+            drawn, length = max(drawn, abs(F[i])), max(length, abs(t[i]))
+            F[i] = t[i] - F[i]
+            size += F[i] * F[i]
+        size = np.sqrt(size)
+        if not size < np.inf:
+            return np.nan, steps, NOT_FINITE
+        noise = 4 * EPS * (drawn + length)
+        still = 0 if size < 0.5 * least else still + 1
+        least = min(least, size)
+        if size * max(steep / c, 1.0) <= 0.25 * tol or size <= noise or steps == max_steps:
+            break
+        if still >= _STILL and size <= 1e3 * noise:
+            break
+        if kind == QUADRATIC:
+            taken += update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
+            if taken * EPS > _CANCELLED:
+                identity(H, free)
+                update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
+                taken = 0.0
+            G[:] = H
+            if balanced:
+                take_mean(T, D, G, R[6])
+        else:
+            hessian(T, D, balanced, G, theta, R[6])
+        cholesky_solve(G, L, F, d)
+        start = -inner(F, d)
+        scale, left, right, at_left, at_right = 1.0, 0.0, np.inf, start, 0.0
+        tau0 = tau
+        for _ in range(_SEARCHES):
+            for i in range(m):
+                tried[i] = t[i] - scale * d[i]
+            scores(b, tilt, T, tried, theta)
+            tau, _ = respond(theta, low, high, kind, c, wanted, tau0, p, D)
+            products(T, m, p, F)
+            slope = 0.0
+            for i in range(m):
+                slope -= (tried[i] - F[i]) * d[i]
+            if slope <= _FLAT * abs(start) and (slope >= -0.9 * abs(start) or scale >= 1.0):
+                break
+            if slope > 0:
+                right, at_right = scale, slope
+            else:
+                left, at_left = scale, slope
+            margin = 0.1 * (right - left)
+            secant = left - at_left * (right - left) / (at_right - at_left)
+            scale = min(max(secant, left + margin), right - margin)
+        t[:] = tried
+        steps += 1
+    return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, G, L)

@@ -56,7 +56,7 @@ class ClosedForm:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         v = backend.stop_gradient(v)
         energy = problem.energy

@@ -40,7 +40,7 @@ class FixedPoint:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         start = self.init(problem, v, p0)

@@ -94,7 +94,7 @@ class FrankWolfe:
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Active:
         """The solution with the atoms and weights it is made of (as SparseMAP)."""
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
         final = iterate(backend, lambda v, s: self.step(problem, v, s), v, self.init(problem, v, p0), stop)

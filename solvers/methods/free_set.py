@@ -8,8 +8,8 @@ from typing import ClassVar
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
-from solvers.loop import check, run
-from solvers.methods.projected_newton import ProjectedNewton
+from solvers.loop import check
+from solvers.methods.projected_newton import ProjectedNewton, by_framework
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,7 @@ class ActiveSet:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         if call.serves(problem, v):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
-
-
-def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """The steps of `ProjectedNewton`, taken by the framework."""
-    return run(ProjectedNewton(), problem, v, p0, stop)

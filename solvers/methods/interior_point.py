@@ -76,7 +76,7 @@ class InteriorPoint:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         v = backend.stop_gradient(v)
         deep = replace(stop, tol=_DEEP * stop.tol, max_steps=min(stop.max_steps, _STEPS))

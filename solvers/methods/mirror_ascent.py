@@ -12,6 +12,7 @@ from gfy.protocols import Array, Input, Solution, Stop
 from gfy.regularizers import Shannon
 from solvers.loop import run
 from solvers.methods import relative
+from solvers.methods.projected_gradient import moves
 
 
 class State(NamedTuple):
@@ -89,7 +90,9 @@ class MirrorAscent:
         else:
             good = problem.value(v, p) >= problem.value(v, state.p) - blur - 1e-15
         measured = slope / xp.where(moved > 0, moved, xp.ones_like(moved))
-        L = xp.where(good, xp.maximum(0.7 * state.L, 0.7 * measured), xp.maximum(2 * state.L, measured))
+        # a step that is rounding measures nothing: with a smaller and smaller L its derivative would grow without bound
+        shrunk = xp.where(moves(d, p), xp.maximum(0.7 * state.L, 0.7 * measured), state.L)
+        L = xp.where(good, shrunk, xp.maximum(2 * state.L, measured))
         keep = good[..., None]
         p, z, g = xp.where(keep, p, state.p), xp.where(keep, z, state.z), xp.where(keep, g, state.g)
         return State(p, z, g, backend.stop_gradient(xp.maximum(L, 1e-8 + 0 * L)), *_gap(problem, p, g))

@@ -21,6 +21,7 @@ class MultiStart:
     Starts: the middle of C, every vertex of C where there are at most `most_vertices` of them (`exhaustive` is
     then True: each basin that holds a vertex is visited), and `starts` random points drawn from `seed`. It is a
     lower bound of the maximum and not a proof of it; `converged` speaks of the best local solve. p [..., k].
+    An energy that is known to be smooth and concave has one basin, and one start is enough.
     """
 
     starts: int = 64
@@ -52,10 +53,12 @@ class MultiStart:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         xp = backend.xp
         v = backend.stop_gradient(v)
+        if problem.energy.concave and problem.energy.proven and problem.energy.smooth:
+            return ProjectedGradient().solve(problem, v, p0, stop)
         first = problem.initial_point(v, p0)
         points = backend.asarray(self._points(problem, first.shape[-1]), like=first)
         starts = xp.concat([first[None], 0 * first[None] + _spread(points, first.ndim)], axis=0)

@@ -41,7 +41,7 @@ class NearlyLinear:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         xp = backend.xp
         v, p0 = backend.stop_gradient((v, p0))

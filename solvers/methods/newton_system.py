@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
 from gfy.numerics.arithmetic import dot, matvec, transpose
+from gfy.numerics.krylov import adjoint_solve
 from gfy.numerics.spd import balance, positive_solver, responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
@@ -137,22 +137,11 @@ def _eliminate(matrix: Array, rhs: Array) -> Array:
     return table[..., -1]
 
 
-class _Krylov(NamedTuple):
-    x: Array
-    r: Array
-    d: Array
-    rho: Array
-    count: Array
-
-
 def by_conjugate_gradients(
     problem: InnerProblem, v: Input, p: Array, theta: Array, rhs: Array, steps: int
 ) -> Array:
     """d by conjugate gradients: I - H J is self-adjoint and positive in the inner product of J."""
-    backend = backend_of(p)
-    xp = backend.xp
-    energy = problem.energy
-
+    xp = backend_of(p).xp
     if problem.domain.banded:
         D, balanced = slope_at(problem, p), problem.domain.total is not None
 
@@ -163,21 +152,8 @@ def by_conjugate_gradients(
         def J(x: Array) -> Array:
             return problem.regularizer.jacobian_product(theta, problem.domain, x)
 
-    def ratio(a: Array, b: Array) -> Array:
-        return xp.where(b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), 0 * b)[..., None]
-
-    def body(s: _Krylov) -> _Krylov:
-        jd = J(s.d)
-        md = s.d - energy.hessian_product(v, p, jd)
-        alpha = ratio(s.rho, dot(jd, md))
-        x, r = s.x + alpha * s.d, s.r - alpha * md
-        rho = dot(r, J(r))
-        return _Krylov(x, r, r + ratio(rho, s.rho) * s.d, rho, s.count + 1)
-
-    rho = dot(rhs, J(rhs))
     # the forcing term: a tenth at first, more digits as the steps converge
-    limit = rho * xp.minimum(1e-4 + 0 * rho, rho) + 1e-40
-    start = _Krylov(0 * rhs, rhs, rhs, rho, xp.sum(0 * rho))
-    final = backend.while_loop(lambda s: xp.any(s.rho > limit) & (s.count < steps), body, start)
-    # one application of the equation fills in the part that J does not see
-    return rhs + energy.hessian_product(v, p, J(final.x))
+    def limit(rho: Array) -> Array:
+        return rho * xp.minimum(1e-4 + 0 * rho, rho) + 1e-40
+
+    return adjoint_solve(J, lambda x: problem.energy.hessian_product(v, p, x), rhs, limit, steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gfy.backend import backend_of
@@ -11,11 +11,12 @@ from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.loop import run
-from solvers.methods import relative
+from solvers.methods import relative, steady
 from solvers.methods.project import project
 
-STEPS = ("accelerated", "spectral", "backtracking")
+STEPS = ("accelerated", "spectral", "backtracking", "steady")
 _KINK = 1e12
+_STILL = 64  # units in the last place of p: a shorter step is rounding
 
 
 class State(NamedTuple):
@@ -36,7 +37,8 @@ class ProjectedGradient:
     """p <- project(q + grad(q) / L) for any energy, on every set with a projection; p [..., k].
 
     step "accelerated": momentum (with the known strong concavity) and adaptive restart, L measured on the way;
-    "backtracking": q = p and L grown until the step is safe, as in the paper; "spectral": Barzilai-Borwein L.
+    "backtracking": q = p and L grown until the step is safe, as in the paper; "spectral": Barzilai-Borwein L; "steady":
+    a momentum that rests, looked at once per block of steps (see `steady`), which costs eager frameworks least.
     Every step tries one point: a rejected example stays where it is with a larger L. Where the energy is not
     concave the steps are those of "backtracking" on values, and the limit is a stationary point, not a maximum.
     Entropies have an infinite gradient on the boundary: there the step is measured by Omega's own divergence
@@ -57,14 +59,21 @@ class ProjectedGradient:
         return "ProjectedGradient"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        return problem.unbounded
+        reason = problem.unbounded
+        return steady.unsupported(problem) if reason is None and self.step_rule == "steady" else reason
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        return run(self, problem, v, p0, stop)
+        if self.step_rule != "steady":
+            return run(self, problem, v, p0, stop)
+        blocks = replace(stop, max_steps=-(-stop.max_steps // steady.BLOCK))
+        found = run(self, problem, v, p0, blocks)
+        return found._replace(steps=steady.BLOCK * found.steps)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
+        if self.step_rule == "steady":
+            return steady.init(problem, v, p0)
         if relative.serves(problem):
             return relative.init(problem, v, p0)
         backend = backend_of(v)
@@ -80,6 +89,8 @@ class ProjectedGradient:
     def step(self, problem: InnerProblem, v: Input, state: Any) -> Any:
         if isinstance(state, relative.State):
             return relative.step(problem, v, state)
+        if isinstance(state, steady.State):
+            return steady.step(problem, v, state)
         backend = backend_of(v)
         xp = backend.xp
         concave, affine = problem.energy.concave, is_affine(problem)
@@ -116,7 +127,8 @@ class ProjectedGradient:
             length > 0, slope / xp.where(length > 0, length, xp.ones_like(length)), 0 * length
         )
         grown = xp.maximum(1.5 * state.L, 1.1 * measured)
-        L = xp.where(good, self._next(xp, rule, state.L, measured, mu, blur < 0.1 * xp.abs(slope)), grown)
+        seen = blur < 0.1 * xp.abs(slope) if rule == "spectral" else moves(d, p)
+        L = xp.where(good, self._next(xp, rule, state.L, measured, mu, seen), grown)
         L = backend.stop_gradient(L)
         move, bend = p - state.p, g - state.g
         restart = (dot(d, move) < 0) | ~good
@@ -145,7 +157,14 @@ class ProjectedGradient:
             return xp.where(seen, kept, L)
         if rule == "accelerated":
             return L
-        return xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12))
+        return xp.where(seen, xp.maximum(0.9 * L, xp.zeros_like(L) + max(mu, 1e-12)), L)
+
+
+def moves(d: Array, p: Array) -> Array:
+    """Whether a step d [..., k] to p is more than the rounding of p, [...] bool."""
+    backend = backend_of(p)
+    xp = backend.xp
+    return xp.max(xp.abs(d), axis=-1) > _STILL * backend.eps(p) * xp.max(xp.abs(p), axis=-1)
 
 
 def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:

@@ -11,7 +11,8 @@ from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers.loop import run
+from solvers.kernels import call
+from solvers.loop import check, run
 from solvers.methods.newton_system import by_cholesky, by_conjugate_gradients
 
 LINEAR_SOLVES = ("auto", "cholesky", "cg")
@@ -38,7 +39,8 @@ class ProjectedNewton:
     With J = dp_Omega/dtheta (zero where a bound is active: the active set is in it) and H the Hessian of Phi a
     step solves (I - H J) d = grad Phi(p) - theta: by a batched Cholesky factor of I - J^1/2 H J^1/2 where U is
     dense, by conjugate gradients on Hessian products for any smooth network. A step must shrink the
-    Fenchel-Young gap or the residual; an example where it does not takes a safe gradient step instead.
+    Fenchel-Young gap or the residual; an example where it does not takes a safe gradient step instead. Quadratic
+    energies are solved by the compiled steps of `ActiveSet` where those serve and `linear_solve` is "auto".
     References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
     """
 
@@ -75,6 +77,9 @@ class ProjectedNewton:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        check(self, problem)
+        if self.linear_solve == "auto" and call.serves(problem, v):
+            return call.solve(problem, v, p0, stop, by_framework)
         return run(self, problem, v, p0, stop)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
@@ -124,6 +129,11 @@ class ProjectedNewton:
             assert isinstance(curvature, Dense)
             return by_cholesky(problem, curvature.U, state.p, state.g - state.theta)
         return by_conjugate_gradients(problem, v, state.p, state.theta, state.g - state.theta, self.cg_steps)
+
+
+def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+    """The steps of `ProjectedNewton`, taken by the framework."""
+    return run(ProjectedNewton(), problem, v, p0, stop)
 
 
 def _measure(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Array]:

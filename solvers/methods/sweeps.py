@@ -24,7 +24,8 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
         flat = xp.where(s > 0, s * 0 + high, xp.where(s < 0, s * 0 + low, start))
         return xp.where(h > 0, clip(s / xp.where(h > 0, h, xp.ones_like(h)), low, high), flat)
     backend = backend_of(s)
-    fixed, bend = backend.stop_gradient((s, h))
+    # bounds that were broadcast along the scores would take the search into a backward pass
+    fixed, bend, low, high = backend.stop_gradient((s, h, low, high))
     if regularizer.entropy in ("shannon", "binary"):
         x = clip(_with_logarithm(regularizer, fixed, bend), low, high)
         flat = xp.where((x > low) & (x < high), regularizer.coordinate_flatness(x), xp.zeros_like(x))

@@ -43,7 +43,7 @@ class ByHand:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        check(self, problem)
+        check(self, problem, v)
         backend = backend_of(v)
         xp = backend.xp
         v, p0 = backend.stop_gradient((v, p0))

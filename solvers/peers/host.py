@@ -29,7 +29,7 @@ def on_host(
 
     The tolerance travels to the host with the inputs, so that a compiled program may have it as an argument.
     """
-    check(solver, problem)
+    check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)  # also what an example that fails is answered with

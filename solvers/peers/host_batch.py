@@ -36,7 +36,7 @@ def on_host_batch(
     solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, work: Work
 ) -> Solution:
     """The solutions of a batch by one call on the host, inside either framework (jitted or not)."""
-    check(solver, problem)
+    check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)

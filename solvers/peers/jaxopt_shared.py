@@ -59,7 +59,7 @@ def vmapped(
     work: Callable[[Any, Array], Any],
 ) -> Solution:
     """work(v, start) -> (p, error, steps) in JAX, wherever the arrays come from; no example is left NaN."""
-    check(solver, problem)
+    check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)

@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gfy.errors import UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual.many import parts
+from solvers.loop import check
 from solvers.peers import jaxopt_shared
 from solvers.peers.host_batch import Answer, on_host_batch
 
@@ -50,13 +52,13 @@ class ScipyFindRoot:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        _check_rank(self, problem, v)
+
         def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None, stop: Stop) -> Answer:
             from scipy.optimize import elementwise
 
             linear, A = parts(problem, inputs)
             k = linear.shape[-1]
-            if A.shape[-1] != 1:
-                return _refused(batch, k)
             u, a = (np.broadcast_to(x, (*batch, k)).reshape(-1, k) for x in (linear, A[..., 0]))
             omega, domain = problem.regularizer, problem.domain
             low, high = domain.bounds(u)
@@ -85,10 +87,14 @@ class ScipyFindRoot:
         return on_host_batch(self, problem, v, p0, stop, work)
 
 
-def _refused(batch: tuple[int, ...], k: int) -> Answer:
-    """No answer where A has more than one column, which only its shape tells."""
-    n = int(np.prod(batch))
-    return Answer(np.full((n, k), np.nan), np.full(n, -1), np.zeros(n, dtype=bool))
+def _check_rank(solver: Any, problem: InnerProblem, v: Any) -> None:
+    """A with more than one column is refused, which only its shape tells."""
+    check(solver, problem, v)
+    columns = parts(problem, v)[1].shape[-1]
+    if columns != 1:
+        raise UnsupportedError(
+            f"{solver.name} solves the one-dimensional dual of rank 1, and A has {columns} columns: use DualNewton"
+        )
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,8 @@ class JaxoptBisection:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        _check_rank(self, problem, v)
+
         def work(v: Any, start: Array) -> tuple[Array, Array, Array]:
             import jax
             import jax.numpy as jnp
@@ -135,8 +143,6 @@ class JaxoptBisection:
 
             for _ in start.shape[:-1]:
                 one = jax.vmap(one)
-            p, error, steps = one(u, a)
-            wide = A.shape[-1] != 1
-            return (start, jnp.full_like(error, jnp.inf), steps) if wide else (p, error, steps)
+            return one(u, a)
 
         return jaxopt_shared.vmapped(self, problem, v, p0, stop, work)

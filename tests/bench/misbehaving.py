@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -54,6 +55,15 @@ def act(name: str) -> dict[str, Any] | None:
             os.write(1, os.urandom(10_000))
             os.write(2, os.urandom(10_000))
         print("\x1b[2J\x00 nonsense", file=sys.stderr)
+    elif name.startswith("daemon"):  # a grandchild that has left its parent, its group and its session
+        where, sleep = name.split()[1], "import time; time.sleep(90)"
+        code = (
+            "import os, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], "
+            "start_new_session=True); open(sys.argv[2], 'w').write(str(child.pid))"
+        )
+        subprocess.run([sys.executable, "-c", code, sleep, where], check=True, start_new_session=True)
+        if name.endswith("wait"):
+            time.sleep(60)
     elif name.startswith("exit"):
         os._exit(0)
     elif name.startswith("raises"):

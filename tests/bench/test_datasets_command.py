@@ -52,6 +52,14 @@ def test_list_and_show_need_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "20 features, 8 labels" in shown.output
 
 
+def test_a_survey_with_datasets_missing_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GFY_DATA", raising=False)
+    monkeypatch.setenv("GFY_CACHE", str(tmp_path))
+    done = CliRunner().invoke(app, ["check"])
+    assert done.exit_code == 1
+    assert "emotions: not here (gfy data fetch emotions)" in done.output
+
+
 @pytest.mark.data
 def test_fetch_check_and_damage(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GFY_DATA")

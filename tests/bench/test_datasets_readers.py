@@ -10,7 +10,7 @@ import pytest
 
 from bench.datasets.arff import parse_arff
 from bench.datasets.libsvm import parse_libsvm, read_libsvm
-from bench.datasets.mulan import read_mulan
+from bench.datasets.mulan import read_label_names, read_mulan
 from gfy.errors import GfyValueError
 
 HEADER = """% a comment
@@ -122,3 +122,33 @@ def test_libsvm_multilabel(tmp_path: Path) -> None:
 def test_libsvm_says_what_is_wrong(text: str, sentence: str) -> None:
     with pytest.raises(GfyValueError, match=sentence):
         parse_libsvm([text], "x.svm", features=4, labels=2)
+
+
+DAMAGED = {
+    "cut.svm.bz2": b"BZh9xx",
+    "cut.svm.gz": b"\x1f\x8b\x08",
+    "cut.svm.xz": b"\xfd7zXZ\x00\x00",
+    "bytes.svm": b"0 1:\xc1",
+    "infinite.svm": b"1e999 1:2\n",
+    "nan.svm": b"0 1:nan\n",
+    "huge.svm": b"0 2147483647:1\n" * 3,
+    "words.svm": b"zero one:two\n",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_libsvm_files_get_a_sentence(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(DAMAGED[name])
+    with pytest.raises(GfyValueError):
+        read_libsvm(tmp_path / name)
+
+
+def test_xml_and_arff_that_hold_less_than_they_say(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text("<labels><label/></labels>")
+    with pytest.raises(GfyValueError, match="without a name"):
+        read_label_names(tmp_path / "a.xml")
+    (tmp_path / "b.xml").write_bytes(b'<?xml version="1.0" encoding="no-such-thing"?><labels/>')
+    with pytest.raises(GfyValueError, match="whole XML"):
+        read_label_names(tmp_path / "b.xml")
+    with pytest.raises(GfyValueError, match="finite"):
+        parse_arff(["@attribute a numeric", "@data", "1e999"])

@@ -153,6 +153,146 @@ class Tripled(Ascent):
         return super().solve(problem, v, p0, stop)
 
 
+CALLS: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Fickle(Ascent):
+    """What the solvers below share: they work in their first three calls, in which a cell is prepared, at most."""
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        CALLS[self.name] = CALLS.get(self.name, 0) + 1
+        return self.later(problem, v, p0, stop, super().solve(problem, v, p0, stop), CALLS[self.name])
+
+    def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
+        return found
+
+
+@dataclass(frozen=True)
+class RaisesLater(Fickle):
+    name: str = "RaisesLater"
+
+    def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
+        if call > 3:
+            raise ZeroDivisionError("one over nothing, later")
+        return found
+
+
+@dataclass(frozen=True)
+class LeaksLater(Fickle):
+    name: str = "LeaksLater"
+
+    def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
+        if call > 3:
+            CALLS[f"held {call}"] = bytearray(2**30)  # type: ignore[assignment]
+        return found
+
+
+@dataclass(frozen=True)
+class RightOnce(Fickle):
+    """Returns the centre of the set after its first calls, and says it converged."""
+
+    name: str = "RightOnce"
+
+    def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
+        return found if call <= 3 else found._replace(p=problem.domain.project(0 * found.p + 0.4))
+
+
+KEPT: list[Any] = []
+
+
+@dataclass(frozen=True)
+class Remembers(Ascent):
+    """Solves once and returns that answer ever after."""
+
+    name: str = "Remembers"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        if not KEPT:
+            KEPT.append(super().solve(problem, v, p0, stop))
+        return KEPT[0]
+
+
+@dataclass(frozen=True)
+class Writes(Ascent):
+    """Halves its inputs in place."""
+
+    name: str = "Writes"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        found = super().solve(problem, v, p0, stop)
+        v.u.detach().mul_(0.5)
+        return found
+
+
+@dataclass(frozen=True)
+class Meddler(Ascent):
+    """Solves honestly and changes whatever others in its process rest on."""
+
+    name: str = "Meddler"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        import numpy as np
+
+        found = super().solve(problem, v, p0, stop)
+        np.max = lambda *a, **k: 0.0
+        gfy.certify = lambda *a, **k: None
+        type(problem.energy).value = lambda self, v, p: p.sum(-1)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_grad_enabled(False)
+        if "jax" in sys.modules:
+            sys.modules["jax"].config.update("jax_enable_x64", False)
+        os.chdir("/")
+        os.environ["OMP_NUM_THREADS"] = "1"
+        return found
+
+
+@dataclass(frozen=True)
+class StopsTheClock(Ascent):
+    name: str = "StopsTheClock"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        found = super().solve(problem, v, p0, stop)
+        if "slow" not in CALLS:
+            CALLS["slow"] = 1
+            real = time.perf_counter
+            time.perf_counter = lambda: real() / 100
+        return found
+
+
+@dataclass(frozen=True)
+class ReturnsTwice(Ascent):
+    name: str = "ReturnsTwice"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        found = super().solve(problem, v, p0, stop)
+        if CALLS.setdefault("forked", os.getpid()) == os.getpid() and "twice" not in CALLS:
+            CALLS["twice"] = 1
+            os.fork()
+        return found
+
+
+@dataclass(frozen=True)
+class Forger(Ascent):
+    """Sends a row under another solver's name, with a gap of nothing."""
+
+    name: str = "Forger"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        from bench.run.worker import Channel
+
+        honest = Channel.row
+
+        def forged(self: Any, cell: str, columns: Any, evidence: Any = None) -> None:
+            columns = {**columns, "status": "ok", "solver": "DualNewton", "gap": 0.0, "gap_rel": 0.0}
+            honest(self, cell, columns, evidence)
+
+        if "forged" not in CALLS:
+            CALLS["forged"] = 1
+            Channel.row = forged  # type: ignore[method-assign]
+        return self.init(problem, v, p0)
+
+
 class OwnProblem:
     """A problem of a user's own: any class with a name, defaults and make."""
 

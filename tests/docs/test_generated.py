@@ -162,8 +162,7 @@ def test_the_answer_counts_the_winners_of_the_published_rows(
                 "machine": "m", "grad_error": 1e-9,
             })  # fmt: skip
     said = generate.answer()
-    assert "Of 2 problem families" in said
-    assert "Quick on 2 (0 by a tie)" in said
+    assert "in PyTorch Quick on 2 of 2 problems (0 by a tie)" in said
     assert "Slow" not in said
-    assert 'src="docs/figures/profile-loss-gradient.svg"' in said
+    assert 'src="docs/figures/answers.svg"' in said
     assert "From 3 [rows]" in said

@@ -68,6 +68,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_site_is_whole_without_the_network(site: Path) -> None:
     pages = {path: Links() for path in site.rglob("*.html") if site / "results" not in path.parents}
     assert len(pages) >= 18
+    assert (site / "results" / "published.html").is_file()
+    assert (
+        site / "published" / "index.json"
+    ).is_file()  # the site itself is an archive that can be fetched from
     for path, links in pages.items():
         links.feed(path.read_text("utf-8"))
     wrong = []

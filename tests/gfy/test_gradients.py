@@ -374,3 +374,10 @@ def test_compiled_sums_are_the_eager_ones(
     monkeypatch.setattr(native, "installed", lambda: False)
     for one, other in zip(here, results(), strict=True):
         torch.testing.assert_close(one, other, rtol=tol, atol=tol)
+
+
+def test_implicit_refuses_what_nothing_makes_strictly_concave() -> None:
+    """Without Omega a local maximum may lie inside C, where p = p_Omega(grad Phi) is no equation for it."""
+    for energy in (gfy.Spen("softplus"), gfy.LinearQuadratic(concave=False), gfy.Bilinear()):
+        problem = gfy.InnerProblem(energy, gfy.Zero(), gfy.Box(0.0, 1.0))
+        assert "not strongly convex" in str(gfy.Implicit().unsupported(problem, solvers.ProjectedGradient()))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gfy
+from gfy.gradients import linear
 
 Make = Callable[..., Any]
 K, M, BATCH = 4, 2, 3
@@ -83,3 +84,25 @@ def test_a_part_that_the_jacobian_ignores_leaves_no_noise_behind(asarray: Make, 
     backend = gfy.backend_of(v)
     found = backend.vjp(loss, v)[1](asarray(np.ones(())))[0].u
     np.testing.assert_allclose(backend.to_numpy(found), weights @ inner, atol=1e-8)
+
+
+def test_conjugate_gradients_take_nothing_from_what_the_set_ignores() -> None:
+    """J ignores b up to rounding, as on a simplex where all free labels have one cotangent: steps along it may grow."""
+    rng = np.random.default_rng(0)
+    n, k = 400, 5
+    root = rng.normal(size=(n, k, k)).astype("float32")
+    U = -root @ np.swapaxes(root, 1, 2)
+    free = (rng.random((n, k)) > 0.3).astype("float32")
+    free[:, 0] = 1
+
+    def jacobian(x: np.ndarray) -> np.ndarray:
+        mean = (free * x).sum(-1) / free.sum(-1)
+        return free * (x - mean[:, None]) / np.float32(0.3)
+
+    def hessian(x: np.ndarray) -> np.ndarray:
+        return (U @ x[..., None])[..., 0]
+
+    b = (rng.normal(size=(n, 1)) + (1 - free) * rng.normal(size=(n, k))).astype("float32")
+    _, adjoint, _ = linear._conjugate_gradient(jacobian, hessian, 1e-6)
+    with np.errstate(all="ignore"):
+        assert np.abs(adjoint(b) - b).max() <= 1e-4

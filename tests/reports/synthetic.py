@@ -125,6 +125,8 @@ def _ladder(
                 steps_max=steps + 2, steady_s=time, steady_median_s=time * 1.04, steady_spread_s=time * 0.03,
                 backward_s=time * slower if with_gradient else None,
                 backward_median_s=time * slower * 1.04 if with_gradient else None,
+                argmax_grad_s=time * slower * 1.1 if common["gradient"] in ("implicit", "unrolled") else None,
+                argmax_grad_error=error if common["gradient"] in ("implicit", "unrolled") else None,
                 grad_error=error, grad_cosine=None if error is None else 1 - error**2 / 2,
                 grad_bound=None if error is None else 25 * inner,
                 compile_s=0.3 if compiled else None, trace_s=0.05 if compiled else None,

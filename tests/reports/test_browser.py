@@ -67,6 +67,7 @@ def opened(browser: Any, built: Path) -> Iterator[Watched]:
 
 
 def test_opens_quietly_and_every_figure_has_pixels(opened: Watched):
+    opened.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
     pictures = opened.page.query_selector_all("figure .picture")
     assert len(pictures) >= 14
     for picture in pictures:
@@ -118,12 +119,13 @@ def seconds(text: str) -> float:
 
 
 def test_numbers_lead_to_their_rows(opened: Watched):
-    card = opened.page.query_selector(".card[data-family=pairwise-gini][data-need=solve]")
-    assert "DualNewton" in card.query_selector(".answer").inner_text()
-    card.query_selector("p a").click()
-    opened.page.wait_for_function("document.querySelector('#count').textContent.includes('behind')")
-    assert set(opened.column("solver")) == {"DualNewton"}
-    assert set(opened.column("family")) == {"pairwise-gini"}
+    line = opened.page.query_selector("#answers tbody tr:has-text('sparse labels on a box')")
+    assert "DualNewton" in line.query_selector(".use").inner_text()
+    line.query_selector(".use a").click()
+    opened.page.wait_for_selector("table.rows tr.here")
+    here = opened.page.query_selector("table.rows tr.here").inner_text()
+    assert "DualNewton" in here
+    assert "pairwise-gini" in here
     point = opened.page.query_selector("#fig-gap-time svg a")
     target = point.get_attribute("href")
     opened.page.evaluate("h => { location.hash = h }", target)
@@ -164,9 +166,12 @@ def test_a_crafted_verdict_and_a_hostile_name(browser: Any, synthetic: Any, tmp_
     ]
     path = synthetic.store(tmp_path / "s.sqlite", pd.DataFrame(rows))
     watched = Watched(browser, build_report([path], tmp_path / "out", ["html"]))
-    card = watched.page.inner_text(".card[data-family=mine]")
-    assert EVIL in watched.page.inner_text(".card[data-family=mine] .answer")
-    assert "4 × ahead of Slower" in card
+    use = watched.page.inner_text("#answers td.use")
+    assert use.startswith(EVIL)
+    assert "4.0 × faster than Slower" in use
+    assert watched.page.query_selector("td.c.bad").get_attribute("title").startswith("Cheat, not certified")
+    watched.page.click("button.open")
+    assert EVIL in watched.page.inner_text("tr.detail")
     assert EVIL in watched.column("solver")
     watched.page.click("table.rows tbody button")
     assert watched.said == []
@@ -181,3 +186,132 @@ def test_chromium_prints_the_pdf(browser: Any, gathered: Any, built: Path, tmp_p
     content = (tmp_path / "report.pdf").read_bytes()
     assert content[:5] == b"%PDF-"
     assert len(content) > 50_000
+
+
+def crafted(synthetic: Any) -> list[dict[str, Any]]:
+    """Dense problems at k = 50 and 128: for dp*/dv JAX is fastest with A, torch with B; torch's loss with A."""
+    rows = []
+    for k in (50, 128):
+        for solver, backend, loss, derivative in (
+            ("A", "jax", 1e-4, 2e-4), ("B", "jax", 3e-4, 9e-4), ("A", "torch", 1e-3, 9e-3), ("B", "torch", 2e-3, 3e-3),
+            ("JaxoptBoxCDQP", "jax", 5e-2, 6e-2),
+        ):  # fmt: skip
+            scale = k / 50
+            rows.append(synthetic.row(
+                family="quadratic-gini-box", problem=f"q{k}", energy="LinearQuadratic", rank=None, k=k, batch=128,
+                problem_params={"k": k, "batch": 128, "condition": 10.0}, solver=solver, backend=backend,
+                gradient="implicit", backward_s=loss * scale, backward_median_s=loss * scale,
+                backward_spread_s=0.01 * loss, argmax_grad_s=derivative * scale, grad_error=1e-6,
+                argmax_grad_error=1e-6, temp_bytes=1000 * k,
+            ))  # fmt: skip
+    return rows
+
+
+@pytest.fixture(scope="module")
+def dense(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dense")
+    path = synthetic.store(folder / "s.sqlite", pd.DataFrame(crafted(synthetic)))
+    return build_report([path], folder / "out", ["html"])
+
+
+def test_torch_with_derivatives_at_k_80_is_answered(browser: Any, dense: Path):
+    watched = Watched(browser, dense, viewport={"width": 1400, "height": 900})
+    page = watched.page
+    assert page.input_value("[name=backend]") == "jax"  # what was measured most
+    page.select_option("[name=backend]", "torch")
+    page.select_option("[name=need]", "argmax-gradient")
+    page.fill("[name=k]", "80")
+    use = page.inner_text("#answers td.use")
+    assert use.startswith("B implicit")
+    assert "faster than A" in use
+    assert "estimated, 0.2 decades" in use
+    assert float(use.split("implicit ")[1].split(" ms")[0]) == pytest.approx(3.0 * 80 / 50, rel=0.1)
+    assert page.inner_text("#said").startswith("PyTorch, cpu, float64, k = 80: p* with its derivative dp*/dv")
+    assert "JaxoptBoxCDQP" not in page.inner_text("#answers thead")
+    # The address carries the question: whoever opens it meets the same answer.
+    shared = page.url
+    assert "backend=torch&need=argmax-gradient&k=80" in shared
+    other = watched.context.new_page()
+    other.goto(shared)
+    assert other.inner_text("#answers td.use") == use
+    assert other.input_value("[name=k]") == "80"
+    other.select_option("[name=need]", "loss-gradient")
+    assert other.inner_text("#answers td.use").startswith("A implicit")
+    assert watched.said == []
+    watched.context.close()
+
+
+def test_the_script_answers_as_the_library_does(browser: Any, dense: Path, gathered: Any, built: Path):
+    from dataclasses import replace
+
+    from reports.answers.question import answer
+    from reports.pages.asking import sure
+
+    watched = Watched(browser, built / "report.html")
+    evidence = gathered.asking.evidence
+    for place, need, accuracy in evidence.series:
+        for k in (None, 64, 100, 3000):
+            question = replace(gathered.asking.question, place=place, need=need, accuracy=accuracy, k=k)
+            asked = {"backend": place.backend, "device": place.device, "dtype": place.dtype, "need": need,
+                     "accuracy": f"{accuracy:g}", "k": k}  # fmt: skip
+            got = watched.page.evaluate("(q) => window.gfyAnswer(q)", asked)
+            expected = answer(evidence, question)
+            assert [(g[0], g[1], g[3], g[5]) for g in got] == [
+                (x.kind.name, x.k, x.best and x.best.solver, sure(x)) for x in expected
+            ]
+            for g, x in zip(got, expected, strict=True):
+                if x.best is not None:
+                    assert g[4] == pytest.approx(x.best.time, rel=2e-4)
+    watched.context.close()
+
+
+def test_without_scripts_the_preset_question_is_answered_alike(browser: Any, dense: Path):
+    plain = browser.new_context(java_script_enabled=False)
+    page = plain.new_page()
+    page.goto(dense.resolve().as_uri())
+    still = page.inner_text("#answers tbody").replace("\xa0", " ")
+    assert "The selectors need JavaScript" in page.inner_text("#verdict")
+    watched = Watched(browser, dense)
+    live = watched.page.inner_text("#answers tbody").replace("\xa0", " ").replace("Copy code", "")
+    assert live.split() == still.split()
+    assert watched.page.inner_text("#said") == page.inner_text("#said")
+    heads = [h.inner_text() for h in watched.page.query_selector_all("#answers th.group")]
+    assert heads == ["peers", "your own"]
+    watched.context.close()
+    plain.close()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_details_open_and_close_with_the_keyboard(browser: Any, dense: Path, width: int):
+    watched = Watched(browser, dense, viewport={"width": width, "height": 900})
+    page = watched.page
+    page.focus("button.open")
+    page.keyboard.press("Enter")
+    detail = page.inner_text("tr.detail")
+    for words in (
+        "Certified gap against time",
+        "Growth with k",
+        "Error of the gradient",
+        "gfy compare",
+        "FenchelYoungLoss",
+    ):
+        assert words in detail
+    dots = len(page.query_selector_all("tr.detail figure:first-of-type svg circle"))
+    page.click("tr.detail .picks label:has-text('A')")
+    assert 0 < len(page.query_selector_all("tr.detail figure:first-of-type svg circle")) < dots
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.keyboard.press("Escape")
+    assert page.query_selector("tr.detail") is None
+    assert page.evaluate("document.activeElement.className") == "open"
+    assert watched.said == []
+    watched.context.close()
+
+
+def test_the_code_is_copied(browser: Any, dense: Path):
+    watched = Watched(browser, dense)
+    title = watched.page.get_attribute("button.copy", "title")
+    assert len(title.splitlines()) == 3
+    watched.page.click("button.copy")
+    watched.page.wait_for_selector("button.copy:has-text('Copied')")
+    assert watched.said == []
+    watched.context.close()

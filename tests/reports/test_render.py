@@ -142,7 +142,7 @@ def test_names_are_text_everywhere(synthetic, tmp_path: Path):
     build_report([small(synthetic, tmp_path, rows)], out, ["html", "md", "latex"])
     text = (out / "report.html").read_text("utf-8")
     assert EVIL not in text
-    assert text.count("<script") == 2
+    assert text.count("<script") == 6  # rows and evidence; d3, Plot, the question and the table of rows
     read(text)
     assert EVIL not in (out / "report.md").read_text("utf-8")
     assert "\\textless{}script" in (out / "report.tex").read_text("utf-8")

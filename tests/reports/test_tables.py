@@ -10,22 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.answers.choices import Choice, Grid, asked, best_rows
+from reports.answers.choices import SHIFT, Choice, Grid, asked, best_rows
 from reports.answers.pareto import front
 from reports.answers.profiles import area, profiles
-from reports.answers.tables import Cell, Table, failures, rank_intervals, ranking, rankings, ranks
+from reports.answers.tables import Cell, Table, failures, honesty, rank_intervals, ranking, rankings, ranks
 from reports.data.load import tidy
 from reports.data.numbers import seconds, significant, small
 from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
 
 
-def table(times: list[list[float]]) -> Grid:
+def table(times: list[list[float]], applies: list[list[bool]] | None = None) -> Grid:
     values = np.array(times)
+    where = np.ones(values.shape, dtype=bool) if applies is None else np.array(applies)
     choices = [Choice(f"S{i}", "none", "jax", "cpu", "float64") for i in range(len(values))]
     ids = np.array([[f"{i}-{j}" for j in range(values.shape[1])] for i in range(len(values))], dtype=object)
-    return Grid(
-        choices, [f"p{j}" for j in range(values.shape[1])], values, 1.01 * values, ids, np.isfinite(values)
-    )
+    return Grid(choices, [f"p{j}" for j in range(values.shape[1])], values, 1.01 * values, ids, where)
 
 
 NAN = float("nan")
@@ -34,6 +33,18 @@ NAN = float("nan")
 def test_ranks_and_shared_last_places():
     got = ranks(table([[1.0, NAN], [2.0, 5.0], [3.0, NAN]]))
     assert got.tolist() == [[1.0, 2.5], [2.0, 1.0], [3.0, 2.5]]
+
+
+def test_a_choice_is_ranked_only_where_it_applies():
+    some = table([[1.0, NAN], [2.0, 5.0], [3.0, NAN]], [[True, False], [True, True], [True, True]])
+    assert np.array_equal(ranks(some), [[1.0, NAN], [2.0, 1.0], [3.0, 2.0]], equal_nan=True)
+    mean, low, high = rank_intervals(some)
+    assert mean.tolist() == [1.0, 1.5, 2.5]
+    assert low[0] == high[0] == 1.0
+    # It was the fastest wherever it applies, so its mean is that of the fastest: no charge for the other problem.
+    best = np.sqrt((1.0 + SHIFT) * (5.0 + SHIFT)) - SHIFT
+    assert some.means(some.time)[0] == pytest.approx(best)
+    assert profiles(some)[0].share.tolist() == [1.0]
 
 
 def test_rank_intervals_hold_the_mean_and_shrink_with_problems(rng):
@@ -88,7 +99,7 @@ def test_ranking_marks_best_and_ties(synthetic):
         synthetic.row(solver=s, steady_s=t, steady_median_s=m, steady_spread_s=0.0)
         for s, t, m in (("A", 1.0, 1.2), ("B", 1.1, 1.2), ("C", 3.0, 3.0))
     ]
-    best = best_rows(asked(tidy(pd.DataFrame(rows)).compared, "solve"), 1e-6)
+    best = best_rows(asked(tidy(pd.DataFrame(rows)).compared, "solve"), 1e-6, "solve")
     made = ranking(best, "n", "t")
     times = [line[2] for line in made.cells]
     assert [c.text for c in times] == ["1.00 s", "1.10 s", "3.00 s"]
@@ -100,10 +111,32 @@ def test_ranking_marks_best_and_ties(synthetic):
 def test_rankings_cover_everything_and_each_family(rows):
     made = rankings(rows.compared, 1e-6, "solve")
     assert [t.title.split(",")[0] for t in made][0] == "All families"
-    assert len(made) == 4
+    assert len(made) == 8  # four for each framework: one over everything and one for each family
     names = set(rows.frame["id"])
     assert all(set(c.rows) <= names for t in made for line in t.cells for c in line)
     assert made[0].cells[0][1].text == "100%"
+
+
+def test_an_unchecked_gradient_is_listed_as_a_failure(synthetic):
+    why = {"gradient": "envelope", "backward_s": 1.0, "grad_reference": "no reference was found"}
+    made = failures(
+        tidy(pd.DataFrame([synthetic.row(**why), synthetic.row(**why, seed=1, grad_error=0.0)])).compared
+    )
+    assert [[c.text for c in line][1:] for line in made.cells] == [
+        ["not checked", "the loss and its gradient: no reference was found", "1"]
+    ]
+
+
+def test_converged_is_held_against_the_certificate(synthetic):
+    rows = [
+        synthetic.row(solver="A", tol=1e-8, gap_rel=g, seed=i) for i, g in enumerate((1e-9, 1e-9, 1e-9, 1e-5))
+    ]
+    rows += [synthetic.row(solver="B"), synthetic.row(solver="C", converged=0.5, gap_rel=1.0)]
+    made = honesty(tidy(pd.DataFrame(rows)).compared)
+    assert [[c.text for c in line] for line in made.cells] == [
+        ["A", "jax", "4", "75%", "1e+03"], ["B", "jax", "1", "100%", "1e-01"],
+    ]  # fmt: skip
+    assert len(made.cells[0][3].rows) == 1
 
 
 def test_failures_are_counted_with_their_reasons(rows):

@@ -35,14 +35,51 @@ def test_the_fastest_certified_choice_wins(synthetic):
     assert "3.33 x faster" in verdict.changes[0].text
 
 
-def test_overlapping_intervals_tie(synthetic):
+def test_overlapping_intervals_below_a_factor_of_1_2_tie(synthetic):
     verdict = judge([
         timed(synthetic, 1.0, solver="A", steady_median_s=1.2, steady_spread_s=0.2),
-        timed(synthetic, 1.25, solver="B"), timed(synthetic, 1.4, solver="C"),
+        timed(synthetic, 1.15, solver="B"), timed(synthetic, 1.25, solver="C"), timed(synthetic, 1.4, solver="D"),
     ])  # fmt: skip
     assert verdict.winner.choice.solver == "A"
     assert [s.choice.solver for s in verdict.ties] == ["B"]
     assert "ties" in verdict.changes[0].text
+
+
+def test_a_gradient_that_was_not_checked_is_not_certified(synthetic):
+    base = {"gradient": "implicit", "argmax_grad_s": 0.1, "backward_s": 0.1}
+    for need, error in (("loss-gradient", "grad_error"), ("argmax-gradient", "argmax_grad_error")):
+        other = "argmax_grad_error" if error == "grad_error" else "grad_error"
+        verdict = judge([synthetic.row(**base, **{other: 1e-9})], need=need)
+        assert verdict.winner is None
+        assert "was not checked" in verdict.closest[3]
+        assert judge([synthetic.row(**base, **{error: 1e-9})], need=need).winner is not None
+
+
+def test_the_derivative_of_p_is_timed_by_its_own_column(synthetic):
+    base = {"gradient": "implicit", "argmax_grad_error": 0.0, "grad_error": 0.0}
+    verdict = judge([
+        synthetic.row(**base, solver="A", backward_s=0.1, argmax_grad_s=0.9),
+        synthetic.row(**base, solver="B", backward_s=0.9, argmax_grad_s=0.3),
+    ], need="argmax-gradient")  # fmt: skip
+    assert verdict.winner.choice.solver == "B"
+    assert verdict.winner.time == pytest.approx(0.3)
+
+
+def test_a_solver_is_judged_by_its_certificate_and_not_by_its_own_word(synthetic):
+    said = {"status": "not converged", "converged": 0.0, "reason": "0% of the examples converged"}
+    assert judge([timed(synthetic, 1.0, gap_rel=1e-8, **said)]).winner is not None
+    assert judge([timed(synthetic, 1.0, gap_rel=1e-5, **said)]).winner is None
+    assert judge([timed(synthetic, 1.0, gap_rel=1e-8, feasibility=1e-2, **said)]).winner is None
+
+
+def test_frameworks_have_verdicts_of_their_own(synthetic):
+    rows = [
+        timed(synthetic, t, solver=s, backend=b)
+        for t, s, b in ((1, "A", "jax"), (9, "A", "torch"), (8, "B", "torch"))
+    ]
+    on = {v.backend: v for v in verdicts(tidy(pd.DataFrame(rows)).compared, 1e-6, ["solve"])}
+    assert on["torch"].winner.choice.solver == "B"
+    assert on["jax"].runner_up is None
 
 
 def test_less_than_five_percent_is_no_win(synthetic):
@@ -144,7 +181,7 @@ def test_a_family_is_charged_for_what_it_does_not_solve(synthetic):
 def test_of_a_ladder_the_fastest_row_that_is_good_enough_counts(synthetic):
     rows = [timed(synthetic, t, tol=tol, gap_rel=tol) for t, tol in ((0.1, 1e-3), (0.2, 1e-6), (0.4, 1e-9))]
     frame = tidy(pd.DataFrame(rows)).compared
-    best = best_rows(asked(frame, "solve"), 1e-5)
+    best = best_rows(asked(frame, "solve"), 1e-5, "solve")
     assert best["time"].tolist() == [0.2]
     assert standings(grid(best))[0].time == pytest.approx(0.2)
 
@@ -152,7 +189,7 @@ def test_of_a_ladder_the_fastest_row_that_is_good_enough_counts(synthetic):
 def test_plain_rows_are_preferred_for_solving(synthetic):
     rows = [timed(synthetic, 1.0), timed(synthetic, 0.5, gradient="envelope")]
     rows += [timed(synthetic, 0.7, gradient="envelope", solver="B")]
-    best = best_rows(asked(tidy(pd.DataFrame(rows)).compared, "solve"), 1e-6)
+    best = best_rows(asked(tidy(pd.DataFrame(rows)).compared, "solve"), 1e-6, "solve")
     assert dict(zip(best["solver"], best["time"], strict=True)) == {"DualNewton": 1.0, "B": 0.7}
 
 
@@ -175,7 +212,7 @@ def test_nonconcave_rows_carry_their_caveats(synthetic):
 
 
 def test_the_seeded_rows_have_their_known_winners(rows):
-    found = {(v.family, v.need): v.winner.choice for v in verdicts(rows.compared)}
+    found = {(v.family, v.need): v.winner.choice for v in verdicts(rows.compared) if v.backend == "jax"}
     assert found["pairwise-gini", "solve"].solver == "DualNewton"
     assert found["pairwise-gini", "loss-gradient"].gradient == "envelope"
     assert found["pairwise-shannon", "loss-gradient"].backend == "jax"

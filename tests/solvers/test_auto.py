@@ -8,6 +8,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
+from gfy.numerics import native
 from gfy.protocols import default_solver
 
 
@@ -26,6 +27,62 @@ def test_picks_and_says_why(name: str, picked: str, rng: np.random.Generator) ->
     choice = solvers.Auto().choose(problem, v)
     assert choice.solver.name == picked
     assert len(choice.reason.split()) >= 4
+
+
+@pytest.mark.parametrize("framework", ["jax", "torch"])
+def test_dense_quadratic_energies_go_to_compiled_code(
+    framework: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By structure, size and what is installed; the reason names the size."""
+    pytest.importorskip(framework)
+    pytest.importorskip("numba")
+    A = rng.normal(size=(3, 7, 7))
+    v = problems.place(gfy.LinearQuadratic.Input(rng.normal(size=(3, 7)), -A @ A.swapaxes(1, 2)), framework)
+    for omega, domain in (
+        (gfy.BinaryGini(), gfy.Box(0.0, 1.0)),
+        (gfy.Gini(), gfy.Simplex()),
+        (gfy.BinaryGini(), gfy.CappedSimplex(2)),
+    ):
+        problem = gfy.InnerProblem(gfy.LinearQuadratic(), omega, domain)
+        choice = solvers.Auto().choose(problem, v)
+        assert choice.solver.name == "ActiveSet"
+        assert "k = 7" in choice.reason
+        found = gfy.argmax(problem, v, return_solution=True)
+        certificate = gfy.certify(problem, v, found.p)
+        assert (certificate.gap <= 1e-10 * np.maximum(1, np.abs(certificate.value))).all()
+    monkeypatch.setattr(native, "installed", lambda: False)
+    assert solvers.Auto().choose(problem, v).solver.name == "ProjectedGradient"
+
+
+def test_smooth_energies_take_steps_of_one_gradient() -> None:
+    """The answer is judged by the certificate, and by what one gradient per step allows."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    u, W = torch.tensor(2 * rng.normal(size=(8, 10))), torch.tensor(rng.normal(size=(6, 10)))
+    count = 0
+
+    def energy(v: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        return (v * p).sum(-1) - torch.nn.functional.softplus(p @ W.T).sum(-1)
+
+    problem = gfy.InnerProblem(
+        gfy.CustomEnergy(energy, concave=True, k=10), gfy.BinaryGini(), gfy.Box(0.0, 1.0)
+    )
+    v = gfy.CustomEnergy.Input(u)
+    choice = solvers.Auto().choose(problem, v)
+    assert choice.solver == solvers.ProjectedGradient("steady")
+    count = 0
+    found = choice.solver.solve(problem, v, stop=gfy.Stop(1e-10, 2000))
+    assert count <= int(found.steps.max()) + 16
+    assert bool(found.converged.all())
+    assert gfy.certify(problem, v, found.p).gap.max() <= 1e-12
+    one = choice.solver.solve(problem, gfy.CustomEnergy.Input(u[3]), stop=gfy.Stop(1e-10, 2000))
+    np.testing.assert_allclose(one.p.numpy(), found.p[3].numpy(), atol=1e-9)
+    hard = gfy.InnerProblem(problem.energy, gfy.BinaryGini(1e-3), problem.domain)
+    weak = choice.solver.solve(hard, v, stop=gfy.Stop(1e-8, 20_000))
+    assert bool(weak.converged.all())
+    assert gfy.certify(hard, v, weak.p).gap.max() <= 1e-8
 
 
 def test_is_the_default() -> None:

@@ -20,7 +20,7 @@ OURS = {
     "ProjectedGradient": solvers.ProjectedGradient(),
     "ProjectedGradient-spectral": solvers.ProjectedGradient("spectral"),
     "ProjectedGradient-backtracking": solvers.ProjectedGradient("backtracking"),
-    "ProjectedNewton": solvers.ProjectedNewton(),
+    "ProjectedNewton": solvers.ProjectedNewton(linear_solve="cholesky"),
     "ProjectedNewton-cg": solvers.ProjectedNewton(linear_solve="cg"),
 }
 # sublinear or slow by nature: judged at fewer digits

@@ -21,7 +21,7 @@ HOSTILE = ("plain", "conditioned", "zero", "duplicate", "active", "huge", "tiny"
 SOLVERS: dict[str, Any] = {
     "DualNewton": solvers.DualNewton(),
     "ProjectedGradient": solvers.ProjectedGradient(),
-    "ProjectedNewton": solvers.ProjectedNewton(),
+    "ProjectedNewton": solvers.ProjectedNewton(linear_solve="cholesky"),
     "CoordinateAscent": solvers.CoordinateAscent(),
     "FrankWolfe": solvers.FrankWolfe(max_atoms=6),
     "MirrorAscent": solvers.MirrorAscent(),

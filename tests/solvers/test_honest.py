@@ -16,7 +16,7 @@ import solvers
 from gfy.backend import get_backend, tree_map
 from gfy.numerics import chunking, native
 from solvers import loop
-from solvers.kernels import low_rank
+from solvers.kernels import call
 from solvers.verdict import rounding_floor
 
 STOP = gfy.Stop(tol=1e-8, max_steps=40)
@@ -29,7 +29,7 @@ SOLVERS: dict[str, Any] = {
     "MirrorAscent": solvers.MirrorAscent(),
     "ProjectedGradient": solvers.ProjectedGradient(),
     "ProjectedGradient-spectral": solvers.ProjectedGradient("spectral"),
-    "ProjectedNewton": solvers.ProjectedNewton(),
+    "ProjectedNewton": solvers.ProjectedNewton(linear_solve="cholesky"),
     "ProxsuiteQP": solvers.Proxsuite(),
     "ScipyLBFGSB": solvers.ScipyLBFGSB(),
 }
@@ -134,7 +134,7 @@ def test_compiled_or_not(dtype: str, compiled: bool, monkeypatch: pytest.MonkeyP
         problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(gamma), BOX)
         v = problems.pairwise(rng, 9, 12, 4)
         v = problems.place(gfy.Pairwise.Input(v.u, size * v.A), "torch", dtype)
-        assert low_rank.serves(problem, v) == compiled
+        assert call.serves(problem, v) == compiled
         check(problem, v, solvers.DualNewton().solve(problem, v, stop=STOP))
 
 

@@ -1,8 +1,7 @@
-"""The compiled Newton method against the same method in a framework, and against the certificate."""
+"""The compiled duals of low rank against the same methods in a framework, the certificate and CVXPY."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import solver_problems as problems
 import gfy
 import solvers
 from gfy.numerics import native
-from solvers.kernels import low_rank
+from solvers.kernels import call
 
 pytest.importorskip("numba")
 pytest.importorskip("hypothesis")
@@ -29,17 +28,12 @@ BOXES = (
 OMEGAS = (gfy.BinaryGini(), gfy.BinaryGini(0.05), gfy.SquaredNorm(3.0), gfy.Gini())
 
 
-@pytest.fixture(autouse=True)
-def small_batches_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(low_rank, "_CALL", 0)
-
-
 def problem_of(domain: Any = BOXES[0], omega: Any = OMEGAS[0]) -> gfy.InnerProblem:
     return gfy.InnerProblem(gfy.Pairwise(), omega, domain)
 
 
 def solve(problem: gfy.InnerProblem, v: Any, p0: Any = None, stop: gfy.Stop = STOP) -> Any:
-    assert low_rank.serves(problem, v)
+    assert call.serves(problem, v)
     return solvers.DualNewton().solve(problem, v, p0, stop)
 
 
@@ -47,7 +41,7 @@ def solve(problem: gfy.InnerProblem, v: Any, p0: Any = None, stop: gfy.Stop = ST
 @given(
     domain=st.sampled_from(BOXES),
     omega=st.sampled_from(OMEGAS),
-    rank=st.integers(2, 9),
+    rank=st.integers(1, 9),
     scale=st.sampled_from([1e-6, 1.0, 30.0]),
     seed=st.integers(0, 10_000),
 )
@@ -60,7 +54,7 @@ def test_agrees_with_the_framework(domain: Any, omega: Any, rank: int, scale: fl
     assert problems.relative_gap(problem, v, found.p).max() <= 1e-12
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "installed", lambda: False)
-        assert not low_rank.serves(problem, v)
+        assert not call.serves(problem, v)
         other = solvers.DualNewton().solve(problem, v, stop=STOP)
     np.testing.assert_allclose(found.p.numpy(), other.p.numpy(), atol=1e-8 * (1 + scale))
 
@@ -79,31 +73,65 @@ def test_on_many_threads_as_on_one(
 ) -> None:
     v = problems.place(problems.pairwise(rng, 37, 60, 3), backend)
     one = solve(problem_of(), v)
-    monkeypatch.setattr(low_rank, "_threads", lambda: 5)
-    monkeypatch.setattr(low_rank, "_ALONE", 1)
+    monkeypatch.setattr(call, "_threads", lambda *_: 5)
     many = solve(problem_of(), v)
     for a, b in zip(one, many, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
-def test_what_goes_wrong_on_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(low_rank, "_threads", lambda: 2)
+KINDS = (
+    (gfy.Gini(), gfy.Simplex()),
+    (gfy.SquaredNorm(0.05), gfy.Simplex()),
+    (gfy.BinaryGini(), gfy.CappedSimplex(2)),
+    (gfy.BinaryShannon(), gfy.Box(0.0, 1.0)),
+    (gfy.BinaryShannon(0.02), gfy.Box(0.1, 0.8)),
+    (gfy.BinaryShannon(0.2), gfy.CappedSimplex(2)),
+    (gfy.Shannon(), gfy.Simplex()),
+    (gfy.Shannon(0.02), gfy.Simplex()),
+    (gfy.Shannon(0.5), gfy.Box(0.0, 3.0)),
+)
 
-    def part(begin: int, end: int) -> None:
-        if begin:
-            raise RuntimeError("on the second thread")
 
-    with pytest.raises(RuntimeError, match="second thread"):
-        low_rank._side_by_side(part, 10, 10 * low_rank._ALONE)
+@pytest.mark.parametrize("rank", [1, 3, 8])
+@pytest.mark.parametrize(("omega", "domain"), KINDS)
+def test_the_certificate_is_zero(omega: Any, domain: Any, rank: int) -> None:
+    """Entropies and constraints on sum p, at every rank; a warm start ends at once."""
+    pytest.importorskip("torch")
+    problem = problem_of(domain, omega)
+    v = problems.place(problems.pairwise(np.random.default_rng(rank), 20, 17, rank), "torch")
+    found = solve(problem, v)
+    assert bool(found.converged.all()), found.result
+    assert problems.relative_gap(problem, v, found.p).max() <= 1e-12
+    assert gfy.certify(problem, v, found.p).feasibility.max() <= 1e-12
+    warm = solve(problem, v, found.p)
+    assert int(warm.steps.max()) <= 2
+    narrow = problems.place(problems.pairwise(np.random.default_rng(rank), 20, 17, rank), "torch", "float32")
+    single = solve(problem, narrow, stop=gfy.Stop(1e-6, 200))
+    assert bool(single.converged.all()), single.result
+    np.testing.assert_allclose(single.p.numpy(), found.p.numpy(), atol=2e-4)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
-def test_a_forked_process_has_helpers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads do not survive a fork: work handed to those of the parent would wait for ever."""
-    monkeypatch.setattr(low_rank, "_threads", lambda: 2)
-    here = low_rank._helpers(os.getpid())
-    assert here is low_rank._helpers(os.getpid())
-    assert here is not low_rank._helpers(os.getpid() + 1)
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize(("omega", "domain"), [KINDS[0], KINDS[2], KINDS[5], KINDS[6]])
+def test_cvxpy_finds_the_same(omega: Any, domain: Any, rank: int) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("cvxpy")
+    problem = problem_of(domain, omega)
+    v = problems.place(problems.pairwise(np.random.default_rng(3), 2, 6, rank), "torch")
+    theirs = solvers.CvxpyReference().solve(problem, v, None, STOP).p
+    np.testing.assert_allclose(solve(problem, v).p.numpy(), np.asarray(theirs), atol=2e-4)
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 1e-5])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_weak_omega_keeps_its_digits(gamma: float, rank: int) -> None:
+    """t has too few digits for p where gamma is small: p is corrected itself."""
+    pytest.importorskip("torch")
+    problem = problem_of(omega=gfy.BinaryGini(gamma))
+    v = problems.place(problems.pairwise(np.random.default_rng(5), 30, 12, rank), "torch")
+    found = solve(problem, v)
+    assert bool(found.converged.all()), (found.result, found.error)
+    assert problems.relative_gap(problem, v, found.p).max() <= 1e-12
 
 
 @pytest.mark.parametrize(
@@ -177,13 +205,14 @@ def test_large_rows_leave_no_error_behind(
 
 
 def test_steps_aside() -> None:
-    """Derivatives being taken by torch.func, sums, large ranks and other regularizers go to the framework."""
+    """Derivatives being taken by torch.func are the framework's; large ranks and other regularizers go there too."""
     torch = pytest.importorskip("torch")
     v = problems.place(problems.pairwise(np.random.default_rng(0), 2, 4, 2), "torch")
-    assert not low_rank.serves(problem_of(gfy.Simplex(), gfy.Gini()), v)
-    assert not low_rank.serves(problem_of(omega=gfy.BinaryShannon()), v)
+    assert not call.serves(problem_of(gfy.Simplex(), gfy.Tsallis(1.5)), v)
+    long = problems.place(problems.pairwise(np.random.default_rng(0), 1, 2**17, 1), "torch")
+    assert not call.serves(problem_of(), long)
     wide = problems.place(problems.pairwise(np.random.default_rng(0), 1, 4, 40), "torch")
-    assert not low_rank.serves(problem_of(), wide)
+    assert not call.serves(problem_of(), wide)
 
     def total(u: Any) -> Any:
         return gfy.conjugate(problem_of(), gfy.Pairwise.Input(u, v.A)).sum()
@@ -191,13 +220,3 @@ def test_steps_aside() -> None:
     plain = v.u.clone().requires_grad_(True)
     total(plain).backward()
     np.testing.assert_allclose(torch.func.grad(total)(v.u).numpy(), plain.grad.numpy(), atol=1e-9)
-
-
-def test_jax_is_called_back_for_large_batches_only(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("jax")
-    monkeypatch.setattr(low_rank, "_CALL", 2**10)
-    few, many = (problems.place(problems.pairwise(rng, n, 16, 4), "jax") for n in (4, 64))
-    assert not low_rank.serves(problem_of(), few)
-    assert low_rank.serves(problem_of(), many)

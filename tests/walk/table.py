@@ -1,6 +1,7 @@
-"""Walk all energies and write how many cells are right and refused: `python -m tests.walk.table [ENERGY ...]`.
+"""Walk energies and write how many cells are right and refused: `python -m tests.walk.table [--whole] [ENERGY ...]`.
 
-Without names every energy is walked (about an hour and a half of one core); with names only their rows are renewed.
+Without names every energy is walked; with names only their rows are renewed. `--whole` computes every pair of the
+factors' values, which takes several hours of one core, prints what it finds and leaves the page as it is.
 """
 
 from __future__ import annotations
@@ -24,37 +25,38 @@ right, or it is refused with a sentence. This page counts them.
 
 A cell is **right** when p\\* is that of CVXPY, polished by Newton's method until nothing but rounding is left, and when
 the derivatives of the loss, of the maximum and of the argmax at every leaf of v are those of central differences of
-such solutions. The references use no code of the library. Each energy is computed with every pair of values of the
-other factors: {sets} sets, {omegas} regularizers (gamma 1 and another), {solvers} solvers, {modes} gradient modes,
-2 frameworks, 4 dtypes and 6 layouts of batch axes and shared leaves. Every combination is asked whether it is
-**refused**. An iterative solver that does not reach p\\* within its steps and says so counts as **told**.
+such solutions. The references use no code of the library. An iterative solver that does not reach p\\* within its steps
+and says so (`converged` is false, and `result` is the reason) counts as **told**.
 
-Entries are *right / refused*, and *+ told* where there are any.
+**How the cells were chosen.** The factors are {energies} energies, {sets} sets, {omegas} regularizers (gamma 1 and
+another), {solvers} solvers, {modes} gradient modes, 2 frameworks, 4 dtypes and 6 layouts of batch axes and shared
+leaves. Every combination of energy, set, regularizer, solver and mode is asked whether it is **refused**, and for each
+one that is accepted a framework, a dtype and a layout are drawn (seed {seed}). A computed cell costs a second in torch
+and ten in JAX, which compiles it; so each energy is computed with every value of every other factor, and with one in
+{share} of the cells that together hold every pair of values. `nox -s walk -- --whole` computes all of these.
+
+Entries are *right / refused*, with the number of cells that are told or wrong where there are any.
 """
-Entry = tuple[int, int, int]  # right, refused, told
+KINDS = ("right", "refused", "told", "wrong")
+Entry = tuple[int, ...]  # as KINDS
 
 
 def row(energy: str, found: Iterable[tuple[Cell, Outcome]]) -> dict[tuple[str, str], Entry]:
     """(mode, set) -> counts of one energy; the linear solves of the implicit mode count as one mode."""
-    right: Counter[tuple[str, str]] = Counter()
-    told: Counter[tuple[str, str]] = Counter()
-    late: Counter[tuple[str, str]] = Counter()
+    counted: Counter[tuple[str, str, str]] = Counter()
     for cell, outcome in found:
-        place = family(cell.mode), cell.domain
-        right[place] += outcome.kind == RIGHT
-        told[place] += outcome.kind == TOLD
-        late[place] += outcome.kind == REFUSED
+        kind = outcome.kind if outcome.kind in (RIGHT, REFUSED, TOLD) else "wrong"
+        counted[family(cell.mode), cell.domain, kind] += 1
     counts = {}
     for mode in catalogue.MAIN_MODES:
         for domain in catalogue.SETS:
-            early = sum(
+            counted[mode, domain.name, REFUSED] += sum(
                 reason is not None
                 for omega in catalogue.REGULARIZERS
                 for (_, how), reason in cells.refusals(energy, domain.name, omega.name).items()
                 if how == mode
             )
-            place = mode, domain.name
-            counts[place] = (right[place], early + late[place], told[place])
+            counts[mode, domain.name] = tuple(counted[mode, domain.name, kind] for kind in KINDS)
     return counts
 
 
@@ -63,14 +65,23 @@ def family(mode: str) -> str:
 
 
 def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
-    total = [sum(entry[n] for counts in rows.values() for entry in counts.values()) for n in range(3)]
+    total = [
+        sum(entry[n] for counts in rows.values() for entry in counts.values()) for n in range(len(KINDS))
+    ]
+    head = HEAD.format(
+        energies=len(rows), sets=len(catalogue.SETS), omegas=len(catalogue.REGULARIZERS),
+        solvers=len(cells.installed()), modes=len(catalogue.MODES), seed=cells.SEED, share=cells.SHARE,
+    )  # fmt: skip
     parts = [
-        HEAD.format(
-            sets=len(catalogue.SETS), omegas=len(catalogue.REGULARIZERS), solvers=len(cells.installed()),
-            modes=len(catalogue.MODES),
-        ),
-        f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told; no cell is wrong.\n",
-    ]  # fmt: skip
+        head,
+        f"In all {total[0]:,} cells are right, {total[1]:,} are refused, {total[2]:,} are told and {total[3]:,} are "
+        f"wrong. Computed were {listed('framework', rows)}; {listed('dtype', rows)}.\n",
+    ]
+    left = [entry.name for entry in catalogue.ENERGIES if entry.name not in rows]
+    if left:
+        parts.append(
+            f"These energies have not been walked on this code and are not counted: {', '.join(left)}.\n"
+        )
     names = [domain.name for domain in catalogue.SETS]
     for mode in catalogue.MAIN_MODES:
         lines = [
@@ -85,9 +96,25 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
     return "\n".join(parts)
 
 
+def listed(factor: str, energies: Iterable[str]) -> str:
+    """How many of the computed cells have each value of a factor, in words."""
+    counts = Counter(getattr(cell, factor) for energy in energies for cell in cells.shown(energy))
+    return ", ".join(f"{count:,} in {value}" for value, count in counts.most_common())
+
+
 def text(entry: Entry) -> str:
-    right, refused, told = entry
-    return f"{right} / {refused}" + (f" + {told}" if told else "")
+    first, *others = zip(entry[1:], KINDS[1:], strict=True)
+    return f"{entry[0]} / {first[0]}" + "".join(f", {count} {kind}" for count, kind in others if count)
+
+
+def read(text: str) -> Entry:
+    """The counts of an entry."""
+    right, refused = (int(n) for n in re.findall(r"\d+", text)[:2])
+    return (
+        right,
+        refused,
+        *(int(n[1]) if (n := re.search(rf"(\d+) {kind}", text)) else 0 for kind in KINDS[2:]),
+    )
 
 
 def stored_rows() -> dict[str, dict[tuple[str, str], Entry]]:
@@ -102,25 +129,28 @@ def stored_rows() -> dict[str, dict[tuple[str, str], Entry]]:
         elif line.startswith("| "):
             first, *entries = [word.strip() for word in line.split("|")[1:-1]]
             for name, entry in zip(names, entries, strict=True):
-                numbers = [int(n) for n in re.findall(r"\d+", entry)]
-                found.setdefault(first, {})[mode, name] = (numbers[0], numbers[1], sum(numbers[2:]))
+                found.setdefault(first, {})[mode, name] = read(entry)
     return found
 
 
-def main(names: list[str]) -> None:
+def main(words: list[str]) -> None:
+    whole, names = "--whole" in words, [word for word in words if word != "--whole"]
     rows = stored_rows()
-    for entry in catalogue.ENERGIES:
-        if names and entry.name not in names:
-            continue
-        found = [(cell, judge(cell)) for cell in cells.whole(entry.name)]
-        rows[entry.name] = row(entry.name, found)
-        kinds = Counter(outcome.kind for _, outcome in found)
-        print(entry.name, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
-        for cell, outcome in found:
-            if outcome.kind not in (RIGHT, REFUSED, TOLD):
-                print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
     order = [entry.name for entry in catalogue.ENERGIES]
-    PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
+    for energy in order:
+        if names and energy not in names:
+            continue
+        found = []
+        for cell in (cells.whole if whole else cells.shown)(energy):
+            outcome = judge(cell)
+            found.append((cell, outcome))
+            if outcome.kind not in (RIGHT, REFUSED):
+                print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
+        rows[energy] = row(energy, found)
+        kinds = Counter(outcome.kind for _, outcome in found)
+        print(energy, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
+        if not whole:
+            PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,17 @@ def test_every_refusal_is_a_sentence(energy: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("energy", ENERGIES)
 def test_every_pair_of_factors_is_right_or_refused(energy: str) -> None:
-    found = walk(cells.whole(energy))
+    walk(cells.whole(energy))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_the_page_is_of_this_code(energy: str) -> None:
+    found = [(cell, judge(cell)) for cell in cells.shown(energy)]
     stored = table.stored_rows().get(energy)
-    assert stored == table.row(energy, found), "docs/walk.md is not of this code: python -m tests.walk.table"
+    assert stored == table.row(energy, found), "docs/walk.md is not of this code: nox -s walk"
+
+
+def test_the_page_is_read_as_it_was_written() -> None:
+    for entry in ((3, 120, 0, 0), (0, 7, 2, 0), (5, 0, 0, 1), (1, 2, 3, 4)):
+        assert table.read(table.text(entry)) == entry

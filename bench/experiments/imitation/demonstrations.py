@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.experiments.imitation.tasks import Task
+from bench.store.environment import install_command
 from gfy.errors import GfyValueError
 
 
@@ -181,7 +182,7 @@ def load_minari(name: str, width: int | None = None) -> Demonstrations:
     try:
         import minari
     except ImportError as error:
-        raise GfyValueError("Minari datasets need minari: pip install -e '.[imitation]'.") from error
+        raise GfyValueError(f"Minari datasets need minari: {install_command('imitation')}.") from error
     if not has_minari(name):
         raise GfyValueError(f"the Minari dataset {name} is not on this machine: `minari download {name}`.")
     observations, actions, rewards, episode = [], [], [], []

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bench.experiments.imitation.tasks import Task
+from bench.store.environment import install_command
 from gfy.errors import GfyValueError
 
 CHUNK = 8  # episodes a thread takes at a time: small, so that a slow core does not hold the other up
@@ -39,7 +40,7 @@ def make_environment(task: Task, **options: Any) -> Any:
     except ImportError as error:
         raise GfyValueError(
             f"the imitation experiment needs gymnasium and MuJoCo, and {error.name} is not installed: "
-            "pip install -e '.[imitation]'."
+            f"{install_command('imitation')}."
         ) from error
     mujoco.set_mju_user_warning(_note)
     return gymnasium.make(task.env_id, disable_env_checker=True, **task.options, **options)

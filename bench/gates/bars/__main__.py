@@ -14,9 +14,9 @@ from bench.measure.clock import LoadMeter, overloaded
 
 def catalogue() -> tuple[Bar, ...]:
     """Every bar there is."""
-    from bench.gates.bars import gradients, growth, layers, speed
+    from bench.gates.bars import gradients, growth, layers, native, speed
 
-    return (*speed.BARS, *speed.registered_bars(), *growth.BARS, *gradients.BARS, *layers.BARS)
+    return (*speed.BARS, *speed.registered_bars(), *native.BARS, *growth.BARS, *gradients.BARS, *layers.BARS)
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:

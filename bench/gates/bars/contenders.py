@@ -16,6 +16,7 @@ from bench.problems.base import Named
 TARGET = 1e-10  # the relative certified gap at which all are compared
 # Adapters that run on the host, an example at a time: staging them would only add a callback to their time.
 ON_HOST = ("ScipyLBFGSB",)
+_CLIMB_S = 20.0  # seconds in which a contender finds its tolerance
 
 Build = Callable[[float], tuple[Contender, Callable[[], Any]]]
 
@@ -50,7 +51,8 @@ def solver_contender(
 
 def certified(workload: Named, build: Build, target: float = TARGET) -> Contender:
     """The contender at the loosest tolerance that certifies at the target."""
-    found = to_accuracy(build, lambda p: worst_gap(workload.problem, workload.inputs, p), target)
+    found = to_accuracy(build, lambda p: worst_gap(workload.problem, workload.inputs, p), target,
+                        patience_s=_CLIMB_S)  # fmt: skip
     where = f" in {found.backend}" if found.backend else ""
     print(
         f"      {found.name}{where}: gap {found.gap:.0e} at tolerance {found.tol:g}",

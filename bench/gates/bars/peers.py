@@ -13,8 +13,10 @@ from bench.gates.bars.contenders import Build, certified, solver_contender
 from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Scale
 from bench.measure.programs import set_up
+from bench.plan.registry import make_solver
 from bench.problems.base import Named
 from bench.store.environment import cores
+from gfy.errors import UnsupportedError
 
 
 def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
@@ -24,6 +26,20 @@ def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Named, Scale
         import solvers
 
         return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, max_steps, name)
+
+    return make
+
+
+def adapter(name: str, backend: str = "torch", max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
+    """A peer behind its adapter of `solvers.peers`: called on the host, or staged where it is a JAX library."""
+
+    def make(workload: Named, scale: Scale) -> Build:
+        solver = make_solver(name)
+        reason = solver.unsupported(workload.problem)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        where = backend if backend in scale.backends else scale.backends[0]
+        return solver_contender(workload, solver, where, scale, False, max_steps, name)
 
     return make
 
@@ -206,9 +222,24 @@ PEERS: dict[str, tuple[str, Callable[[Named, Scale], Build]]] = {
     "cvxpy + Clarabel": ("cvxpy", cvxpy_clarabel),
     "jaxopt MirrorDescent": ("jaxopt", jaxopt_mirror_descent),
     "proxsuite": ("proxsuite", proxsuite_dense),
+    "MujocoBoxQP": ("mujoco", adapter("MujocoBoxQP")),
+    "Daqp": ("daqp", adapter("Daqp")),
+    "Quadprog": ("quadprog", adapter("Quadprog")),
+    "Piqp": ("piqp", adapter("Piqp")),
+    "Moreau": ("moreau", adapter("Moreau")),
+    "Qpax": ("qpax", adapter("Qpax", "jax")),
+    "Osqp": ("osqp", adapter("Osqp")),
+    "Clarabel": ("clarabel", adapter("Clarabel")),
+    "Proxsuite": ("proxsuite", adapter("Proxsuite")),
+    "ScipyFindRoot": ("scipy", adapter("ScipyFindRoot")),
+    "JaxoptBisection": ("jaxopt", adapter("JaxoptBisection", "jax")),
+    "ByHand": ("torch", adapter("ByHand", "torch", 20_000)),
+    "ByHand in JAX": ("jax", adapter("ByHand", "jax", 20_000)),
 }
 # Their time is proportional to the number of examples.
-LOOPS = ("scipy L-BFGS-B", "cvxpy + OSQP", "cvxpy + Clarabel")
+LOOPS = (
+    "scipy L-BFGS-B", "cvxpy + OSQP", "cvxpy + Clarabel", "MujocoBoxQP", "Quadprog", "Piqp", "Osqp", "Clarabel",
+)  # fmt: skip
 
 
 def peers(
@@ -225,7 +256,11 @@ def peers(
             absent.append(f"{name} is not installed")
             continue
         part = workload.first(examples) if examples and name in LOOPS else workload
-        contender = certified(part, make(part, scale), target)
+        try:
+            contender = certified(part, make(part, scale), target)
+        except Exception as error:  # a peer that breaks down is told in the line, and the others go on
+            absent.append(f"{name} failed: {type(error).__name__}: {error}".splitlines()[0])
+            continue
         if part is not workload:
             contender.scale = workload.batch / part.batch
             contender.note = f"{contender.note} timed on {part.batch} of {workload.batch} examples".strip()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.measure.certification import judge
 from bench.measure.group import measure_group
 from bench.plan.matrix import plan
 from bench.plan.suite import from_dict
@@ -23,12 +24,17 @@ class Collected(worker.Channel):
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
+        self.evidence: dict[str, Any] | None = None
 
     def hand(self, cell: str | None) -> None:
         pass
 
-    def row(self, cell: str, columns: dict[str, Any]) -> None:
+    def row(self, cell: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
         self.rows[cell] = columns
+        self.evidence = evidence or self.evidence
+
+    def rest(self) -> None:
+        pass
 
     def say(self, text: str) -> None:
         pass
@@ -75,6 +81,7 @@ def test_one_cell_passes_few_modules(tmp_path: Path) -> None:
     (group,) = plan(asked).groups
     channel = Collected()
     inside = passed(lambda: measure_group(group, channel))
+    inside |= passed(lambda: judge((group.cells[0], channel.evidence, 30.0), channel))
     (columns,) = channel.rows.values()
     assert columns["status"] == "ok"
 

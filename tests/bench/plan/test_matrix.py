@@ -66,7 +66,7 @@ def test_entries_of_one_problem_compete_in_one_group() -> None:
     ("content", "words"),
     [
         ({"problem": []}, "Did you mean problems"),
-        ({"repeat": "many"}, "repeat must be a int"),
+        ({"repeat": "many"}, "repeat must be a whole number"),
         ({"problems": [{"k": 3}]}, "needs a `family`"),
         ({"problems": [{"family": "pairwise-ginny"}]}, "Did you mean pairwise-gini"),
         ({"problems": [{"family": "pairwise-gini", "rnak": 3}]}, "Did you mean rank"),
@@ -84,6 +84,53 @@ def test_entries_of_one_problem_compete_in_one_group() -> None:
 def test_mistakes_get_a_sentence(content: dict, words: str) -> None:
     with pytest.raises(GfyValueError, match=words):
         plan(from_dict({**ONE, **content}))
+
+
+INF, NAN = float("inf"), float("nan")
+WRONG = {
+    "tolerances": [[-1.0], [NAN], [0.0], [1e308], ["a"], [], 1e-3, [True]],
+    "repeat": [-1, 0, 1.5, True, 10**400],
+    "timeout": [NAN, 0, -5, INF, "60", 10**400],
+    "max_steps": [10**308, 0, -1, 2.5],
+    "budget": [NAN, -1.0],
+    "seed": [-1, 2**64, 0.5],
+    "solvers": ["all", [1], []],
+    "accuracy_only": [1, "yes"],
+    "description": [3],
+    "problems": [3, [3], [{}], [{"family": 3}], [{"family": ""}]],
+}
+WRONG_PARAMS = [("k", x) for x in (10**308, 1e308, -5, 0, NAN, "five", True)]
+WRONG_PARAMS += [("batch", 0), ("rank", -1), ("active", NAN), ("active", INF), ("active", "much")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, values in WRONG.items() for value in values]
+)
+def test_absurd_values_of_a_suite_get_a_sentence(key: str, value: object) -> None:
+    with pytest.raises(GfyValueError, match=r"must be|needs a `family`"):
+        from_dict({**ONE, key: value})
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_PARAMS)
+def test_absurd_sizes_get_a_sentence(name: str, value: object) -> None:
+    with pytest.raises(GfyValueError, match=f"{name} must be"):
+        registry.check_params(registry.make_family("pairwise-gini"), {name: value})
+
+
+def test_the_wrong_line_of_a_suite_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'repeat = 3\n\n[[problems]]\nfamily = "pairwise-gini"\n\n[[problems]]\n'
+        'family = "pairwise-gini"\ntolerances = [-1.0]\n'
+    )
+    with pytest.raises(GfyValueError, match="line 8: tolerances must be"):
+        read(str(file))
+    file.write_text("repeat = 3\ntimeout = nan\n")
+    with pytest.raises(GfyValueError, match="line 2: timeout must be"):
+        read(str(file))
+    file.write_text("x = 2020-01-01\n")
+    with pytest.raises(GfyValueError, match="line 1 has the unknown key"):
+        read(str(file))
 
 
 def test_a_suite_file_that_is_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,16 +12,20 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("distributed")
 
+import dask
+from yaml import safe_dump, safe_load
+
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run import cluster
 from bench.run.cluster import Cluster as OnCluster
 from bench.store import RecordsError, Store, load
-from bench.store.environment import row_facts
+from bench.store.environment import machine, row_facts
 
 HERE = Path(__file__).parents[1]
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
@@ -30,11 +35,11 @@ pytestmark = pytest.mark.slow
 class Cluster:
     """A scheduler and some workers in processes of their own, started as from the command line."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
-        self._folder, self.processes = folder, []
+    def __init__(self, folder: Path, workers: int, *options: str, **env: str) -> None:
+        self._folder, self._env, self.processes = folder, {**ENV, **env}, []
         place = folder / "scheduler.json"
         self.scheduler = self._dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-                                    "--scheduler-file", str(place))  # fmt: skip
+                                    "--scheduler-file", str(place), *options)  # fmt: skip
         deadline = time.monotonic() + 60
         while not place.exists() or not place.stat().st_size:
             assert time.monotonic() < deadline, "the scheduler did not start"
@@ -44,7 +49,7 @@ class Cluster:
                                    "--local-directory", str(folder)) for _ in range(workers)]  # fmt: skip
 
     def _dask(self, *args: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-m", "dask", *args], env=ENV, cwd=self._folder,
+        process = subprocess.Popen([sys.executable, "-m", "dask", *args], env=self._env, cwd=self._folder,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         self.processes.append(process)
         return process
@@ -144,3 +149,56 @@ def wait_for_workers(running: Cluster, number: int) -> None:
 
     with Client(running.address, timeout=30, set_as_default=False) as client:
         client.wait_for_workers(number, timeout=60)
+
+
+EXAMPLES = HERE.parents[1] / "examples" / "cluster"
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> dict[str, Any]:
+    """The example's configuration, with certificates made for this test."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+               "-keyout", "node-key.pem", "-out", "node.pem"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    shutil.copy(tmp_path / "node.pem", tmp_path / "ca.pem")
+    told: dict[str, Any] = safe_load((EXAMPLES / "tls.yaml").read_text("utf-8"))
+    tls = told["distributed"]["comm"]["tls"]
+    tls["ca-file"] = str(tmp_path / "ca.pem")
+    for role in ("scheduler", "worker", "client"):
+        tls[role] = {name: str(tmp_path / file) for name, file in tls[role].items()}
+    (tmp_path / "dask.yaml").write_text(safe_dump(told))
+    return told
+
+
+@pytest.fixture
+def two_secured(tmp_path: Path, secured: dict[str, Any]) -> Iterator[Cluster]:
+    running = Cluster(tmp_path, 2, "--protocol", "tls", DASK_CONFIG=str(tmp_path / "dask.yaml"))
+    yield running
+    running.close()
+
+
+def test_rows_come_back_over_tls_and_two_workers_are_one_machine(
+    tmp_path: Path, two_secured: Cluster, secured: dict[str, Any]
+) -> None:
+    assert two_secured.address.startswith("tls://")
+    with Store(tmp_path / "r.sqlite") as store:
+        run = OnCluster(store, row_facts(), two_secured.address, "misbehaving:job")
+        with pytest.raises(RecordsError, match="TLS"):  # nobody without a certificate
+            run(groups(1), 0)
+        with dask.config.set(dask.config.merge(dask.config.config, secured)):
+            wait_for_workers(two_secured, 2)
+            tally = OnCluster(store, row_facts(), two_secured.address, "misbehaving:job")(groups(6), 0)
+        assert tally.rows == 24
+        frame = store.frame()
+    assert set(frame.status) == {"ok"}
+    assert set(frame.machine) == {machine()}
+
+
+def test_dask_loads_the_example_files() -> None:
+    slurm = dask.config.collect([str(EXAMPLES / "slurm.yaml")], env={})
+    assert slurm["jobqueue"]["slurm"]["processes"] == 1
+    made = safe_load((EXAMPLES / "kubernetes.yaml").read_text("utf-8"))
+    assert made["kind"] == "DaskCluster"
+    assert os.access(EXAMPLES / "start_slurm.py", os.R_OK)

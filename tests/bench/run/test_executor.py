@@ -213,6 +213,34 @@ def test_a_worker_dies_with_its_watcher() -> None:
     assert wait_for(lambda: not running_pid(pid), 5)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux hands orphans to a keeper")
+def test_what_a_cell_started_ends_with_its_worker(tmp_path: Path) -> None:
+    mark, began = tmp_path / "pid", time.monotonic()
+    frame = run(tmp_path / "r.sqlite", Group("g", cells(f"daemon {mark}", "good"), Settings(timeout=30)))
+    assert set(frame.status) == {"ok"}
+    assert time.monotonic() - began < 25, "a child of a solver held the run up"
+    assert not running_pid(int(mark.read_text()))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux hands orphans to a keeper")
+def test_what_a_cell_started_ends_when_the_watcher_is_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = (
+        "import sys; from bench.run.isolation import Worker; from bench.plan.matrix import *; "
+        "cell = Cell({'kind': 'compare', 'problem': 'p'}, 'p', sys.argv[1]); "
+        "list(Worker().run('misbehaving:job', Group('g', (cell,)), 60))"
+    )
+    here = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[3])])
+    command = [sys.executable, "-c", code, f"daemon {mark} wait"]
+    watcher = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": here})
+    assert wait_for(lambda: mark.exists() and mark.read_text(), 30)
+    pid = int(mark.read_text())
+    assert running_pid(pid)
+    watcher.kill()
+    watcher.wait()
+    assert wait_for(lambda: not running_pid(pid), 5)
+
+
 def running_pid(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -1,0 +1,1 @@
+"""The suite and its history in the formats of other tools."""

@@ -1,0 +1,220 @@
+"""Run groups in watched workers: what a cell does is its own row, and what a stranger does stays with the stranger.
+
+The solvers of this suite share one worker. A solver that comes from a file or from another package has a worker of its
+own, which is never used for anybody else. Only one of a group's workers runs at any moment: each prepares its cells
+while the others wait, and then they take turns, one round of timed calls each, in an order that changes from round to
+round. So every competitor is timed in every stretch of the run, whichever process it lives in. What a worker returns is
+judged in one further process, while all of them wait.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.plan.matrix import Cell, Group
+from bench.plan.registry import is_stranger
+from bench.run.isolation import Event, Worker
+
+Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
+Emit = Callable[[Cell, dict[str, Any]], None]
+JOB = "bench.measure.group:measure_group"
+JUDGES = {JOB: "bench.measure.certification:judge"}  # the job that judges the evidence of another
+JUDGING_LIMIT = 300.0  # seconds that a verdict may take, the reference of its group included
+GAVE_UP = ("crashed", "timeout", "unsupported", "not finite")
+
+
+def failure(status: str, reason: str) -> dict[str, Any]:
+    return {"status": status, "reason": reason}
+
+
+@dataclass
+class Party:
+    """The cells of a group that share a worker."""
+
+    group: Group
+    stranger: str | None
+    pending: dict[str, Cell]
+    events: Iterator[Event] | None = None
+    blank_deaths: int = 0
+
+
+def parties(group: Group) -> list[Party]:
+    """Ours together, and each stranger's own."""
+    found: dict[str | None, dict[str, Cell]] = {}
+    for cell in group.cells:
+        stranger = cell.solver if cell.solver and is_stranger(cell.solver) else None
+        found.setdefault(stranger, {})[cell.name] = cell
+    return [Party(group, stranger, cells) for stranger, cells in found.items()]
+
+
+class GroupRunner:
+    """Runs groups one after the other; a worker is replaced when a cell breaks it."""
+
+    def __init__(
+        self,
+        stopping: threading.Event,
+        job: str,
+        env: Mapping[str, str] | None = None,
+        notice: Notice = lambda group, cell, text: None,
+    ) -> None:
+        self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
+        self._workers: dict[str | None, Worker] = {}
+        self._judge: Worker | None = None
+        self._killed = False
+
+    def run(self, group: Group, emit: Emit) -> None:
+        """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
+        foreign = any(cell.problem and is_stranger(cell.problem) for cell in group.cells)
+        if group.settings.fresh_worker:
+            self.close()
+        active, order = parties(group), random.Random(group.label)
+        while active and not self._killed:
+            order.shuffle(active)
+            active = [party for party in active if self._advance(party, emit)]
+        for name in [name for name in self._workers if name is not None or foreign]:
+            self._let_go(name)
+        if foreign:
+            self._dismiss()
+
+    def _advance(self, party: Party, emit: Emit) -> bool:
+        """Let a party prepare its cells or have its round; whether there is more to do."""
+        if party.events is None:
+            if not party.pending or self._stopping.is_set():
+                return False
+            party.events = self._begin(party)
+        else:
+            self._workers[party.stranger].go()
+        end = self._listen(party, party.events, emit)
+        if self._killed:
+            return False  # by us, not by the cell: nothing is known of it
+        if end.kind == "rest":
+            return True
+        party.events = None
+        if end.kind != "done":
+            self._let_go(party.stranger)  # nobody works on in a process in which something went wrong
+        return self._ended(party, end, emit)
+
+    def _begin(self, party: Party) -> Iterator[Event]:
+        worker = self._workers.get(party.stranger)
+        if worker is None or not worker.alive():
+            self._let_go(party.stranger)
+            worker = self._workers[party.stranger] = Worker(self._env)
+        limit = party.group.settings.timeout
+        work = party.group.only(set(party.pending))
+        return worker.run(self._job, work, limit, max(120.0, limit))
+
+    def _listen(self, party: Party, events: Iterator[Event], emit: Emit) -> Event:
+        """Hear a worker until it rests or ends."""
+        worker, told = self._workers[party.stranger], False
+        for event in events:
+            if event.kind == "row":
+                cell = party.pending.pop(str(event.cell), None)
+                if cell is not None:
+                    emit(cell, self._row(party.group, cell, event.value))
+                if isinstance(event.value, dict) and "evidence" in event.value:
+                    worker.go()
+            elif event.kind not in ("hand", "say"):
+                return event
+            elif event.cell in party.pending:
+                self._notice(party.group, party.pending[event.cell], str(event.value or ""))
+            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
+                worker.stop()
+                told = True
+        raise AssertionError("a worker's events always end with one of its ends")
+
+    def _row(self, group: Group, cell: Cell, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a row; what is judged comes from the judge, and what identifies the row from its cell."""
+        if self._job not in JUDGES:
+            return columns
+        if not isinstance(columns, dict):
+            return failure("crashed", "it sent a row that is none")
+        evidence = columns.get("evidence")
+        own = {n: x for n, x in columns.items() if n != "evidence" and n not in cell.columns}
+        if evidence is not None:
+            return own | self._verdict(group, cell, evidence)
+        if own.get("status") in GAVE_UP:
+            return failure(str(own["status"]), str(own.get("reason"))[:600])
+        return failure("crashed", "it sent no solution that could be judged")
+
+    def _verdict(self, group: Group, cell: Cell, evidence: dict[str, Any]) -> dict[str, Any]:
+        if self._judge is None or not self._judge.alive():
+            self._dismiss()
+            self._judge = Worker(self._env)
+        question = (cell, evidence, min(30.0, group.settings.timeout))
+        found, end = None, None
+        for end in self._judge.run(JUDGES[self._job], question, JUDGING_LIMIT, JUDGING_LIMIT):
+            found = end.value if end.kind == "row" else found
+        if found is not None and end is not None and end.kind == "done":
+            return dict(found)
+        self._dismiss()
+        why = "the judge gave no verdict" if end is None else f"the solution could not be judged: {end.value}"
+        return failure("crashed", why)
+
+    def _ended(self, party: Party, end: Event, emit: Emit) -> bool:
+        """What the end of a job says of the cells that are left; whether they are tried again."""
+        pending = party.pending
+        if end.kind == "done":
+            if not self._stopping.is_set():
+                for cell in pending.values():
+                    emit(cell, failure("crashed", "the worker finished without a word about this cell"))
+            return False
+        reason = str(end.value)
+        if end.kind == "timeout":
+            reason = f"stopped at its limit of {float(end.value):g} s"
+        if end.cell in pending:
+            broken = pending.pop(end.cell)
+            emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
+            if end.kind == "timeout":
+                spare(broken, pending, emit)
+            return bool(pending)
+        party.blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
+        if party.blank_deaths == 2 or end.kind == "failed":
+            for cell in pending.values():
+                emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
+            return False
+        return bool(pending)
+
+    def _let_go(self, name: str | None) -> None:
+        worker = self._workers.pop(name, None)
+        if worker is not None:
+            worker.close()
+
+    def _dismiss(self) -> None:
+        if self._judge is not None:
+            self._judge.close()
+            self._judge = None
+
+    def close(self) -> None:
+        for name in list(self._workers):
+            self._let_go(name)
+        self._dismiss()
+
+    def stop(self) -> None:
+        for worker in list(self._workers.values()):
+            worker.stop()
+
+    def kill(self) -> None:
+        self._killed = True
+        for worker in [*self._workers.values(), *([self._judge] if self._judge else [])]:
+            worker.kill()
+
+
+def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
+    """A solver that ran into its limit in a gradient mode is not tried in that mode at a tighter tolerance.
+
+    Another mode is: what took too long may have been the gradient.
+    """
+    tol, way = slow.columns.get("tol"), _way(slow)
+    for name, cell in list(pending.items()):
+        if tol is not None and _way(cell) == way and cell.columns["tol"] <= tol:
+            reason = f"not tried: at the tolerance {tol:g} it already ran into its limit"
+            emit(pending.pop(name), failure("timeout", reason))
+
+
+def _way(cell: Cell) -> tuple[Any, ...]:
+    """The solver and the gradient mode with its parameters."""
+    return cell.solver, cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))

@@ -1,0 +1,41 @@
+"""Names are data: one function per medium that makes any text harmless there.
+
+A solver, a problem or a reason may hold whatever its author wrote: control characters, half characters, markup,
+formulas, slashes. `visible` is applied where a text becomes part of a row, the others where a text leaves for their
+medium. HTML, Markdown and LaTeX belong to the pages and are escaped by `reports.pages`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bench.store.keys import visible
+
+__all__ = ["csv_text", "file_name", "terminal", "visible"]
+_FORMULA = re.compile(r"^[\s]*[=+\-@]")
+_UNSAFE = re.compile(r"[^\w.()=+ -]")
+
+
+def terminal(text: object) -> str:
+    """A text for a terminal library that reads markup: every bracket and backslash is itself."""
+    shown = visible(text)
+    escaped = re.sub(r"(\\*)(\[[a-zA-Z/@#].*?\])", lambda m: f"{m[1]}{m[1]}\\{m[2]}", shown)
+    backslashes = len(escaped) - len(escaped.rstrip("\\"))
+    return escaped + "\\" if backslashes % 2 else escaped
+
+
+def csv_text(text: object) -> str:
+    """A text that a spreadsheet does not take for a formula."""
+    shown = visible(text)
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
+def file_name(text: object) -> str:
+    """A text as the name of a file in the folder where it is put: no separators, not hidden, not too long.
+
+    Example:
+        >>> file_name("../../etc/passwd")
+        '_.._etc_passwd'
+    """
+    name = _UNSAFE.sub("_", visible(text)).lstrip(". ").rstrip(". ")[:120]
+    return name or "_"

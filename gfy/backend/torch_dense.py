@@ -1,0 +1,38 @@
+"""Phi(v, p) - Phi(v, q) of the dense quadratic energy in eager torch, at constant p and q: U is read once each way.
+
+The gradient in U is 1/2 (p p^T - q q^T), one product of [k, 2] by [2, k] per example. Autograd would make four matrices
+of U's size for it, which takes longer than the solve.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gfy.protocols import Array
+
+
+def difference(u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
+    """[..., k], [..., k, k] -> [...]; differentiable in u and U, also twice. A slope counts as a constant."""
+    value: Array = _Difference.apply(u, U, p, q, slope)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _Difference(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
+        d = p - q
+        bent = (d[..., None, :] @ U)[..., 0, :]  # U is symmetric, and a row times it is read in order
+        ctx.save_for_backward(p, q)
+        scores = u if slope is None else u + slope
+        return torch.linalg.vecdot(torch.add(scores, bent, alpha=0.5), d) + torch.linalg.vecdot(bent, q)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Array) -> Any:
+        (g,) = cotangents
+        p, q = ctx.saved_tensors
+        weight = g[..., None]
+        half = 0.5 * weight
+        in_U = torch.stack([p, q], dim=-1) @ torch.stack([half * p, -half * q], dim=-2)
+        return (p - q) * weight, in_U, None, None, None

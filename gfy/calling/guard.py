@@ -1,0 +1,210 @@
+"""The boundary: what a public function or class declares of its arguments is asked of them, each refusal a sentence.
+
+The annotations are the declaration and `KINDS` is the vocabulary: a parameter that is annotated `float`, `Stop`,
+`InnerProblem` or `Array` is asked for exactly that. The questions take about a microsecond per argument and read types
+alone, so that they cost nothing under jit and leave traced values alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from gfy.errors import GfyError, GfyTypeError, GfyValueError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Check = Callable[[str, Any], None]
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence: short, and whatever its own text is."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = "an object that cannot be shown"
+    return text if len(text) <= 80 else f"{text[:60]}... ({type(value).__name__})"
+
+
+def _refuse(name: str, value: Any, wanted: str) -> None:
+    raise GfyTypeError(f"{name} must be {wanted}, got {_shown(value)}")
+
+
+def _scalar_array(value: Any) -> bool:
+    """A number that a framework holds, traced ones too."""
+    shape = getattr(value, "shape", None)
+    return (
+        shape is not None and tuple(shape) == () and "complex" not in str(getattr(value, "dtype", "complex"))
+    )
+
+
+def number(name: str, value: Any) -> None:
+    """A real number that is not NaN; infinity is one."""
+    if isinstance(value, bool | np.bool_) or not (
+        isinstance(value, int | float | np.integer | np.floating) or _scalar_array(value)
+    ):
+        _refuse(name, value, "a number")
+    if isinstance(value, float) and math.isnan(value):
+        raise GfyValueError(f"{name} must be a number, got nan")
+
+
+def count(name: str, value: Any) -> None:
+    """A whole number >= 0."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        _refuse(name, value, "a whole number")
+    if value < 0:
+        raise GfyValueError(f"{name} must be a whole number >= 0, got {value}")
+
+
+def flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        _refuse(name, value, "True or False")
+
+
+def text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        _refuse(name, value, "a text")
+
+
+def array(name: str, value: Any) -> None:
+    """An array of real numbers of any framework, or numbers in lists."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        if "complex" in str(value.dtype) or str(value.dtype)[:1] in "<|OSU":
+            raise GfyTypeError(f"{name} must hold real numbers, got an array of {value.dtype}")
+        return
+    if isinstance(value, list | tuple | int | float | np.number) and not isinstance(value, bool):
+        try:
+            if np.asarray(value).dtype.kind in "biuf":
+                return
+        except ValueError:  # lists of several lengths
+            pass
+    _refuse(name, value, "an array of real numbers")
+
+
+def of(kind: str) -> Check:
+    """The check that a value is an instance of a class of this library, asked for by name."""
+    found: list[type] = []
+
+    def check(name: str, value: Any) -> None:
+        if not found:
+            import gfy
+
+            found.append(getattr(gfy, kind))
+        if not isinstance(value, found[0]):
+            if kind == "Stop" and isinstance(value, float):
+                raise GfyTypeError(f"{name} must be a gfy.Stop, got {value!r}; write gfy.Stop(tol={value!r})")
+            _refuse(name, value, f"an instance of gfy.{kind}")
+
+    return check
+
+
+KINDS: dict[str, Check] = {
+    "float": number,
+    "int": count,
+    "bool": flag,
+    "str": text,
+    "Array": array,
+    "Stop": of("Stop"),
+    "InnerProblem": of("InnerProblem"),
+    "ConvexSet": of("ConvexSet"),
+}
+
+
+def _optional(check: Check) -> Check:
+    def asked(name: str, value: Any) -> None:
+        if value is not None:
+            check(name, value)
+
+    return asked
+
+
+def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
+    """The check of every parameter whose annotation belongs to the vocabulary."""
+    found: dict[str, Check] = {}
+    for name, declared in annotations.items():
+        kind = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
+        plain = kind.removesuffix(" | None")
+        if plain in KINDS and name != "return":
+            found[name] = KINDS[plain] if plain == kind else _optional(KINDS[plain])
+    return found
+
+
+def guard(function: F) -> F:
+    """A public function that asks of its arguments what its annotations declare.
+
+    Example:
+        >>> @guard
+        ... def half(x: float) -> float:
+        ...     return x / 2
+    """
+    checks = checks_of(inspect.get_annotations(function))
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def guarded(*args: Any, **given: Any) -> Any:
+        for name, value in (*zip(names, args, strict=False), *given.items()):
+            if name in checks:
+                checks[name](name, value)
+        return function(*args, **given)
+
+    return cast(F, guarded)
+
+
+def guard_class(kind: type) -> None:
+    """Let a public dataclass ask the same of what it is made with, and a solver of what it is asked to solve."""
+    if is_dataclass(kind) and "__init__" in vars(kind):
+        _guard_making(kind)
+    for name in ("unsupported", "solve"):
+        if name in vars(kind) and callable(vars(kind)[name]) and not hasattr(vars(kind)[name], "__wrapped__"):
+            setattr(kind, name, (_guard_solve if name == "solve" else guard)(vars(kind)[name]))
+
+
+def _guard_making(kind: Any) -> None:
+    checks = checks_of({field.name: field.type for field in fields(kind) if field.init})
+    make, names = kind.__init__, list(inspect.signature(kind.__init__).parameters)[1:]
+    if not checks or hasattr(make, "__wrapped__"):
+        return
+
+    @wraps(make)
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        if type(self) is kind:  # a class of one's own may take what this one does not
+            for name, value in (*zip(names, args, strict=False), *given.items()):
+                if name in checks:
+                    checks[name](f"{kind.__name__}.{name}", value)
+        make(self, *args, **given)
+
+    kind.__init__ = __init__
+
+
+def _guard_solve(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """A solver's `solve`; what its arguments hold is asked only where it failed, and then answered in a sentence."""
+    asked = guard(solve)
+
+    @wraps(solve)
+    def guarded(self: Any, problem: Any, v: Any, *rest: Any, **given: Any) -> Any:
+        KINDS["InnerProblem"]("problem", problem)
+        try:
+            return asked(self, problem, v, *rest, **given)
+        except GfyError:
+            raise
+        except Exception:
+            from gfy.checks import admit, check_start, last_axis
+
+            p0 = given.get("p0", rest[0] if rest else None)
+            here = admit(problem, v, last_axis(p0))
+            check_start(here.problem, here.v, p0)
+            raise
+
+    return guarded
+
+
+def guard_all(names: list[str], room: dict[str, Any]) -> None:
+    """Guard every class that a package exports."""
+    for name in names:
+        if inspect.isclass(room[name]):
+            guard_class(room[name])

@@ -1,0 +1,26 @@
+"""Names that attack whatever shows them: one list for every medium and every command."""
+
+NAMES = (
+    "[/b]",
+    "[link=file:///etc/passwd]click[/link]",
+    "trailing \\",
+    "\x1b[2J\x1b]0;title\x07",
+    "a\x00b\rc",
+    "half \ud83d character",
+    "\u202egnp.exe",
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1+1)",
+    "+1",
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    "",
+    "a" * 5000,
+    "\\input{/etc/passwd} $x$ %",
+    "%s {0} {name} ${HOME} `id`",
+    "'; DROP TABLE rows; --",
+    "| a | b |",
+    "日本語 مرحبا 🦊",
+)
