@@ -38,7 +38,9 @@ def compare(
     backend: Annotated[Names, typer.Option(help=f"jax or torch; {Many}.", autocompletion=backends)] = None,
     device: Annotated[Names, typer.Option(help=f"cpu or cuda; {Many}.", autocompletion=devices)] = None,
     dtype: Annotated[Names, typer.Option(help=f"float64 or float32; {Many}.", autocompletion=dtypes)] = None,
-    tol: Annotated[list[float] | None, typer.Option(help=f"A tolerance of the ladder; {Many}.")] = None,
+    tol: Annotated[
+        list[float] | None, typer.Option(help=f"An accuracy level: a relative gap; {Many}.")
+    ] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Timed calls of each program.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds a cell may take.")] = None,
     memory: Annotated[float | None, typer.Option(min=0.1, help="GiB a cell may use.")] = None,
@@ -86,7 +88,7 @@ def compare(
 
     asked: dict[str, Any] = {
         "solvers": solver, "gradients": gradient, "backends": backend, "devices": device, "dtypes": dtype,
-        "tolerances": tol, "repeat": repeat, "timeout": timeout, "seed": seed,
+        "tolerances": tol, "repeat": repeat, "timeout": timeout, "seeds": None if seed is None else [seed],
         "accuracy_only": accuracy_only or None,
     }  # fmt: skip
     chosen = narrowed(read(suite), problem, {n: x for n, x in asked.items() if x is not None})
@@ -147,18 +149,20 @@ def measure(
     reruns: int = 1,
 ) -> Tally:
     """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
+    from bench.measure.compiled import compilation_cache
     from bench.run.executor import attended, make_executor
     from bench.run.progress import Watch
     from bench.store import Store, environment
 
     with Store(out / "compare.sqlite") as store:
-        executor = make_executor(store, environment.row_facts(), scheduler, jobs)
+        env = compilation_cache(out)
+        executor = make_executor(store, environment.row_facts(), scheduler, jobs, env=env)
         executor.refuse(plan.left_out)
         todo = plan.groups if fresh else executor.remaining(plan.groups, retry)
         total = sum(len(group.cells) for group in todo)
         with Watch(total, len(plan.cells) - total, len(plan.left_out)) as watch:
             executor.tell(watch.row, watch.hand)
-            return attended(executor, todo, 0 if suite.accuracy_only else reruns, watch.say)
+            return attended(executor, todo, 0 if suite.accuracy_only else reruns, watch.say, suite.limit)
 
 
 def finish(out: Path, tally: Tally, report: bool, wide: bool = False) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.plan.registry import make_problem, plugin_families, plugin_solvers, solver_classes
 from bench.problems.base import Named
 
@@ -29,7 +31,10 @@ def make(family: str, k: int, batch: int, rank: int | None = None, seed: int = 0
     """
     low_rank = family.startswith("pairwise")
     params = {"k": k, "batch": batch} | SIZED.get(family, {}) | ({"rank": rank or 1} if low_rank else {})
-    return make_problem(family, params, seed, draw=(seed, k, batch, params.get("rank", 0)))
+    work = make_problem(family, params, seed, draw=(seed, k, batch, params.get("rank", 0)))
+    return replace(
+        work, unusual=()
+    )  # strong interactions are what the gates always measure: names show sizes alone
 
 
 def trained(k: int, batch: int, rank: int = 1, seed: int = 3) -> Named:

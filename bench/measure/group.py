@@ -27,6 +27,7 @@ from bench.measure.programs import (
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
 from gfy.backend import leaves
+from gfy.errors import GfyValueError
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Preparation:
     ) -> tuple[Staged, Program, dict[str, Any]]:
         """A staged program that has run once, and its memory."""
         staged = self.stage(make, cell, mode)
-        program = staged.at(float(cell.columns["tol"]), starts)
+        program = staged.at(given_tolerance(cell), starts)
         program.owner = cell.name
         with Peak(self._bench.backend.name, self._device) as peak:
             program.first()
@@ -90,7 +91,7 @@ class Preparation:
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
-        tol, steps = float(cell.columns["tol"]), int(cell.columns["max_steps"])
+        tol, steps = given_tolerance(cell), int(cell.columns["max_steps"])
         own = make is not forward or mode.name == "unrolled"
         key = (make, cell.solver, repr(mode) if own else None)
         known = self._staged.get(key)
@@ -98,8 +99,8 @@ class Preparation:
             return known
         solver = solver_of(cell.solver)
         # A solver of steps is stopped by the loop, which compares; of any other it is not known what it does with it.
-        fixed = getattr(solver, "fixed_tolerance", not hasattr(solver, "step"))
-        fixed = fixed or (known is not None and not known.dynamic)
+        fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
+        fixed = fixed or (True if known is not None and not known.dynamic else fixed)
         self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
         return self._staged[key]
 
@@ -110,7 +111,7 @@ class Preparation:
         if key not in self._forwards:
             staged, program, columns = self.first(forward, cell, mode)
             if self._settings.break_even and self._bench.backend.staged:
-                columns["eager_s"] = staged.eager_seconds(tol)
+                columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
             self._forwards[key] = program, answer(program), columns
         return self._forwards[key]
 
@@ -141,6 +142,11 @@ def untouched(program: Program) -> None:
         raise SpoiledInputs("it writes into the arrays that it is given")
 
 
+def given_tolerance(cell: Cell) -> float:
+    """What the solver is given as its tolerance: the level, or what a search found to reach it."""
+    return float(cell.columns.get("tol_given") or cell.columns["tol"])
+
+
 @cache
 def solver_of(text: str) -> Any:
     return registry.make_solver(text)
@@ -150,6 +156,11 @@ def build(cell: Cell) -> Bench:
     """The arrays a group works on, from the columns of any of its cells."""
     columns = cell.columns
     work = registry.make_problem(cell.problem, columns["problem_params"], int(columns["seed"]))
+    if not work.same_numbers(columns.get("problem_probe")):
+        raise GfyValueError(
+            f"The problem {work.name} made other numbers from the seed {work.seed} than when it was planned: its "
+            "recipe must draw from nothing but the generator that it is given."
+        )
     return set_up(work.instance, columns["backend"], columns["device"], columns["dtype"])
 
 

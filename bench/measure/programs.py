@@ -13,6 +13,7 @@ import numpy as np
 
 import gfy
 from bench.measure.clock import Program
+from bench.measure.compiled import saved_seconds
 from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
@@ -163,9 +164,10 @@ def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[s
     """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
     begin = time.perf_counter()
     lowered = traced.lower()
-    done = time.perf_counter()
+    done, saved = time.perf_counter(), saved_seconds()
     compiled = lowered.compile()
-    facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": time.perf_counter() - done}
+    compiling = time.perf_counter() - done + saved_seconds() - saved
+    facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": compiling}
     memory = compiled.memory_analysis()
     if memory is not None:
         facts["temp_bytes"] = int(memory.temp_size_in_bytes)
@@ -176,12 +178,13 @@ class Staged:
     """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch.
 
     The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless it is
-    `fixed`, or the program calls the host, where an argument of the outer program cannot be read. A solver says by its
-    attribute `fixed_tolerance` whether it must know its tolerance while it is staged; one that has no `step` must.
+    `fixed`, or it is not known (None) and the program calls the host, where an argument of the outer program cannot be
+    read. A solver says by its attribute `fixed_tolerance` whether it must know its tolerance while it is staged; one
+    that has no `step` and does not say is taken to.
     """
 
     def __init__(
-        self, bench: Bench, function: Callable[..., Any], tol: float, owner: str, fixed: bool = False
+        self, bench: Bench, function: Callable[..., Any], tol: float, owner: str, fixed: bool | None = None
     ) -> None:
         self._bench, self._function, self._owner = bench, function, owner
         self.facts: dict[str, Any] = {}
@@ -194,7 +197,7 @@ class Staged:
         args = (bench.inputs[0], bench.targets, bench.start, tol)
         if not fixed:
             traced, seconds = trace_jax(function, args)
-            fixed = calls_host(traced)
+            fixed = fixed is None and calls_host(traced)
         self.dynamic = not fixed
         if fixed:
             self.fixed_tol = tol

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from bench.plan import registry
@@ -14,6 +15,9 @@ from bench.store import key_of
 from bench.store.environment import fingerprint, library_fingerprint, versions
 from bench.store.media import visible
 from gfy.errors import GfyValueError
+
+NAMED = ("problem", "family", "energy", "regularizer", "domain")
+FINEST = {"float64": 0.0, "float32": 1e-6}  # accuracy levels below these are not asked of a dtype
 
 
 @dataclass(frozen=True)
@@ -126,36 +130,47 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     tolerances = sorted((float(t) for t in axes["tolerances"]), reverse=True)
     family = registry.make_family(entry.family)
     registry.check_params(family, entry.params)
-    try:
-        work = registry.make_problem(entry.family, entry.params, suite.seed)
-    except (GfyValueError, ModuleNotFoundError) as error:
-        name = label(family.name, {**family.defaults, **entry.params})
-        columns = {"kind": "compare", "problem": name, "family": family.name}
-        found.left_out.append((Cell(columns, entry.family, ""), f"the problem cannot be made here: {error}"))
-        return
-    common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps}
-    common |= {
-        name: visible(common[name]) for name in ("problem", "family", "energy", "regularizer", "domain")
-    }
-    for backend in backends:
-        for device in axes["devices"]:
-            for dtype in dtypes:
-                place = {"backend": backend, "device": device, "dtype": dtype}
-                cells = []
-                missing = registry.backend_missing(backend, device)
-                for text, solver in chosen:
-                    for mode in modes:
-                        base = {**common, **place, **solver_columns(solver, mode)}
-                        reason = missing or refuses(solver, mode, work.instance, backend)
-                        if reason is not None:
-                            found.left_out.append((Cell({**base, "tol": None}, entry.family, text), reason))
-                            continue
-                        whole = suite.full_ladder or mode.name == "envelope"
-                        for tol in tolerances if whole else tolerances[-1:]:
-                            cells.append(Cell({**base, "tol": tol}, entry.family, text))
-                if cells:
-                    name = f"{common['problem']} · {backend} {device} {dtype}"
-                    found.groups.append(Group(name, tuple(cells), settings))
+    ways = [(text, solver, mode, solver_columns(solver, mode)) for text, solver in chosen for mode in modes]
+    probes: dict[float, int] = {}
+    asked: dict[tuple[int, str], str | None] = {}  # what a way says of the problem, whichever seed and dtype
+    for seed in entry.axes.get("seeds") or suite.seeds or [suite.seed]:
+        try:
+            work = registry.make_problem(entry.family, entry.params, int(seed))
+        except (GfyValueError, ModuleNotFoundError) as error:
+            name = label(family.name, {**family.defaults, **entry.params})
+            columns = {"kind": "compare", "problem": name, "family": family.name}
+            reason = f"the problem cannot be made here: {error}"
+            found.left_out.append((Cell(columns, entry.family, ""), reason))
+            return
+        same = probes.setdefault(work.probe, int(seed))
+        if same != seed:
+            reason = f"the problem ignores its seed: the numbers of seed {seed} are those of seed {same}"
+            found.left_out.append((Cell({"kind": "compare", **work.columns}, entry.family, ""), reason))
+            continue
+        for backend, device, dtype in product(backends, axes["devices"], dtypes):
+            place = {"backend": backend, "device": device, "dtype": dtype}
+            common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps, **place}
+            common |= {name: visible(common[name]) for name in NAMED}
+            cells = []
+            missing = registry.backend_missing(backend, device)
+            held = [t for t in tolerances if t >= FINEST[dtype]]
+            for number, (text, solver, mode, columns) in enumerate(ways):
+                base = {**common, **columns}
+                if missing is None and (number, backend) not in asked:
+                    asked[number, backend] = refuses(solver, mode, work.instance, backend)
+                reason = missing or asked[number, backend]
+                if reason is None and not held:
+                    reason = f"{dtype} does not hold a relative gap of {tolerances[0]:g}"
+                if reason is not None:
+                    found.left_out.append((Cell({**base, "tol": None}, entry.family, text), reason))
+                    continue
+                # Unrolled steps are the same at every level, and so is their program: each level is judged.
+                whole = suite.full_ladder or mode.name in ("envelope", "unrolled")
+                for tol in held if whole else held[-1:]:
+                    cells.append(Cell({**base, "tol": tol}, entry.family, text))
+            if cells:
+                name = f"{common['problem']}{f', seed {seed}' if seed else ''} · {backend} {device} {dtype}"
+                found.groups.append(Group(name, tuple(cells), settings))
 
 
 def solvers(texts: list[str]) -> list[str]:

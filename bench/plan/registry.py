@@ -32,6 +32,7 @@ from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = frameworks()
+SIZES = ("k", "batch", "rank")  # the parameters that every name of a problem shows
 FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded", "random_weights", "trained")
 GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit, "unrolled": gfy.Unrolled}
 
@@ -334,7 +335,8 @@ def make_problem(
     check_params(family, asked)
     full = {**family.defaults, **asked}
     instance = family.make(np.random.default_rng(seed if draw is None else draw), **full)
-    return Named(instance, family.name, full, seed, source_file(getattr(family, "build", family)))
+    unusual = tuple(n for n in full if n not in SIZES and full[n] != family.defaults[n])
+    return Named(instance, family.name, full, seed, source_file(getattr(family, "build", family)), unusual)
 
 
 # backends and devices

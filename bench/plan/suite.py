@@ -14,7 +14,7 @@ from bench.plan.names import suggest
 from gfy.errors import GfyValueError
 
 FOLDER = Path(__file__).parent / "suites"
-AXES = ("solvers", "gradients", "backends", "devices", "dtypes", "tolerances")
+AXES = ("solvers", "gradients", "backends", "devices", "dtypes", "tolerances", "seeds")
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ class Suite:
     backends: list[str] = field(default_factory=lambda: ["jax", "torch"])
     devices: list[str] = field(default_factory=lambda: ["cpu"])
     dtypes: list[str] = field(default_factory=lambda: ["float64"])
-    tolerances: list[float] = field(default_factory=lambda: [1e-3, 1e-6, 1e-9])
-    full_ladder: bool = False  # every gradient mode at every tolerance; else all but the envelope at the last
+    tolerances: list[float] = field(default_factory=lambda: [1e-3, 1e-6, 1e-9])  # accuracy levels
+    full_ladder: bool = False  # every gradient mode at every level; else all but the envelope at the last
     max_steps: int = 2000
     repeat: int = 7
     timeout: float = 60.0
     budget: float = 0.5
     seed: int = 0
+    seeds: list[int] = field(default_factory=list)  # more than the one seed
+    limit: float = float("inf")  # seconds after which no row is measured a second time
     accuracy_only: bool = False
     break_even: bool = False
     problems: list[Entry] = field(default_factory=list)
@@ -103,6 +105,8 @@ SCHEMA = {
     "timeout": Kind(float, "a number of seconds between 0.1 and 1e7", 0.1, 1e7),
     "budget": Kind(float, "a number of seconds between 0 and 1e7", 0.0, 1e7),
     "seed": Kind(int, "a whole number between 0 and 2^63", 0, 2**63 - 1),
+    "seeds": Kind(int, "a list of whole numbers between 0 and 2^63", 0, 2**63 - 1, listed=True),
+    "limit": Kind(float, "a number of seconds between 0 and 1e7", 0.0, 1e7),
     "accuracy_only": Kind(bool, "true or false"),
     "break_even": Kind(bool, "true or false"),
 }

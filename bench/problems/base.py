@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -10,9 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.store.environment import fingerprint
+from gfy.backend import leaves
 from gfy.problem import InnerProblem
 
 Params = dict[str, Any]
+PROBE_SEED = 29
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,12 @@ class Named:
     params: Params
     seed: int
     source: Path | None = None
+    unusual: tuple[str, ...] = ()  # the parameters besides the sizes that are not the family's defaults
 
     @property
     def name(self) -> str:
-        return label(self.family, {**self.params, "k": self.instance.k, "batch": self.instance.batch})
+        sizes = {**self.params, "k": self.instance.k, "batch": self.instance.batch}
+        return "-".join([label(self.family, sizes), *(f"{n}{_short(self.params[n])}" for n in self.unusual)])
 
     @property
     def problem(self) -> InnerProblem:
@@ -101,6 +107,20 @@ class Named:
     def batch(self) -> int:
         return self.instance.batch
 
+    @cached_property
+    def probe(self) -> float:
+        """A seeded projection of all its numbers: problems of other numbers have another one."""
+        rng = np.random.default_rng(PROBE_SEED)
+        parts = [self.instance.targets, *leaves(self.instance.inputs)]
+        arrays = [
+            np.asarray(x, dtype=np.float64).ravel() for x in parts if np.asarray(x).dtype.kind in "fiub"
+        ]
+        return float(sum(rng.normal(size=x.size) @ x for x in arrays))
+
+    def same_numbers(self, probe: float | None) -> bool:
+        """Whether a problem that was made elsewhere holds the same numbers, up to rounding."""
+        return probe is None or bool(np.isclose(self.probe, probe, rtol=1e-6, atol=1e-6))
+
     @property
     def columns(self) -> Params:
         """The columns of a row that say which problem was solved."""
@@ -116,6 +136,7 @@ class Named:
             "rank": self.params.get("rank"),
             "seed": self.seed,
             "problem_params": self.params,
+            "problem_probe": self.probe,
             "problem_source": None if self.source is None else fingerprint(self.source),
         }
 
@@ -127,6 +148,10 @@ def label(family: str, params: Params) -> str:
     """A name for a problem of one size: pairwise-gini-k174-b64-r1."""
     short = {"k": "k", "batch": "b", "rank": "r"}
     return "-".join([family, *(f"{short[n]}{params[n]}" for n in short if n in params)])
+
+
+def _short(value: Any) -> str:
+    return re.sub(r"e[+]?(-?)0*", r"e\1", f"{value:g}") if isinstance(value, (int, float)) else str(value)
 
 
 def spread(active: float) -> float:

@@ -1,20 +1,23 @@
 """Turn groups of cells into stored rows: a crash, a hang or a NaN is one row of them, never the end.
 
 An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules: each
-cell becomes one row, rows that were timed under load are measured again and the quieter timing is kept, a stop
-finishes what is in hand and a second one ends it at once, and the same command later does only what is missing.
+cell becomes one row, rows that were timed under load are measured again and the quieter timing is kept, a solver that
+misses its accuracy level is given a tighter tolerance (`bench.plan.search`), a stop finishes what is in hand and a
+second one ends it at once, and the same command later does only what is missing.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from bench.plan.matrix import Cell, Group
+from bench.plan.search import MOST_TRIES, preferred, tightened
 from bench.run.groups import JOB, GroupRunner, Notice
 from bench.store import Store, key_of
 
@@ -71,7 +74,13 @@ class Executor:
         self._notice: Notice = lambda group, cell, text: None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._loaded: dict[str, set[str]] = {}
+        self._loaded: set[tuple[str, str]] = (
+            set()
+        )  # label and cell of the rows whose timing is not to be trusted
+        self._search: dict[
+            tuple[str, str], Cell
+        ] = {}  # the cells that are measured again with a tighter tolerance
+        self._until = float("inf")
         self.tally = Tally()
 
     def tell(self, listener: Listener, notice: Notice = lambda group, cell, text: None) -> None:
@@ -108,23 +117,46 @@ class Executor:
         self._stopping.set()
         self._told(again)
 
-    def __call__(self, groups: Iterable[Group], rerun_loaded: int = 1) -> Tally:
-        """Measure the groups; rows that were timed under load again, up to `rerun_loaded` times."""
+    def __call__(
+        self, groups: Iterable[Group], rerun_loaded: int = 1, within_s: float = float("inf")
+    ) -> Tally:
+        """Measure the groups; some rows again, as long as less than `within_s` seconds have passed.
+
+        Rows that were timed under load are measured again up to `rerun_loaded` times, rows of solvers that miss their
+        level as often as the search for a tolerance asks.
+        """
         waiting = list(groups)
+        self._until = time.monotonic() + within_s
         self._open()
         try:
-            for attempt in range(rerun_loaded + 1):
-                self._loaded = {}
+            for attempt in range(1 + max(rerun_loaded, MOST_TRIES)):
+                self._search = {}
                 self._pass(waiting, attempt)
-                self.tally.passes = attempt + 1
-                waiting = [g.only(self._loaded[g.label]) for g in waiting if g.label in self._loaded]
-                if not waiting or self._stopping.is_set():
+                if attempt <= rerun_loaded and not self._late(attempt):
+                    self.tally.passes = attempt + 1
+                waiting = self._again(waiting, attempt < rerun_loaded)
+                if not waiting or self._stopping.is_set() or self._late(attempt + 1):
                     break
         finally:
             self._close()
         self.tally.stopped = self._stopping.is_set()
-        self.tally.loaded = sum(len(names) for names in self._loaded.values())
+        self.tally.loaded = len(self._loaded)
         return self.tally
+
+    def _again(self, groups: list[Group], loaded: bool) -> list[Group]:
+        """What the next pass measures: cells with a tighter tolerance, and those timed under load where asked."""
+        found = []
+        for group in groups:
+            same = [c for c in group.cells if loaded and (group.label, c.name) in self._loaded]
+            cells = {c.name: c for c in same}
+            cells |= {name: cell for (label, name), cell in self._search.items() if label == group.label}
+            if cells:
+                found.append(replace(group, cells=tuple(cells.values())))
+        return found
+
+    def _late(self, attempt: int) -> bool:
+        """Whether the time for measuring again is over; the first attempt has all the time it needs."""
+        return attempt > 0 and time.monotonic() > self._until
 
     def keep(
         self, group: Group, cell: Cell, measured: dict[str, Any], attempt: int, facts: Mapping[str, Any]
@@ -133,12 +165,16 @@ class Executor:
         row = cell.row(measured, facts, group.settings, attempt)
         with self._lock:
             old = self._store.get(key_of(row)) if attempt else None
-            if old is None or old["load"] is None or row.get("load") is None or row["load"] <= old["load"]:
-                self._store.put(row)
+            if old is not None and not preferred(row, old):
+                kept = {**old, "attempt": row["attempt"], "search": row.get("search") or old["search"]}
             else:
-                self._store.put({**old, "attempt": row["attempt"]})
-            if row.get("loaded"):
-                self._loaded.setdefault(group.label, set()).add(cell.name)
+                kept = row
+            self._store.put(kept)
+            place = (group.label, cell.name)
+            (self._loaded.add if kept.get("loaded") else self._loaded.discard)(place)
+            tighter = tightened(cell, row)
+            if tighter is not None:
+                self._search[place] = tighter
             if attempt == 0:
                 self.tally.rows += 1
                 status = str(row["status"])
@@ -190,7 +226,8 @@ class Local(Executor):
 
         def next_group() -> Group | None:
             with self._lock:
-                return todo.pop() if todo and not self._stopping.is_set() else None
+                over = self._stopping.is_set() or self._late(attempt)
+                return todo.pop() if todo and not over else None
 
         def keep(group: Group, cell: Cell, measured: dict[str, Any]) -> None:
             self.keep(group, cell, measured, attempt, self._facts)
@@ -229,7 +266,13 @@ def make_executor(
     return Local(store, facts, job, jobs, env)
 
 
-def attended(executor: Executor, groups: list[Group], reruns: int, say: Callable[[str], None]) -> Tally:
+def attended(
+    executor: Executor,
+    groups: list[Group],
+    reruns: int,
+    say: Callable[[str], None],
+    within_s: float = float("inf"),
+) -> Tally:
     """Run with Ctrl-C heard: once finishes the cells in hand, twice ends at once."""
 
     def interrupted(*_: object) -> None:
@@ -237,9 +280,9 @@ def attended(executor: Executor, groups: list[Group], reruns: int, say: Callable
         executor.stop()
 
     if threading.current_thread() is not threading.main_thread():
-        return executor(groups, reruns)
+        return executor(groups, reruns, within_s)
     before = signal.signal(signal.SIGINT, interrupted)
     try:
-        return executor(groups, reruns)
+        return executor(groups, reruns, within_s)
     finally:
         signal.signal(signal.SIGINT, before)

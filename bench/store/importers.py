@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ASV_COLUMNS = {
     "time_solve": "steady_s",
     "time_value_and_grad": "backward_s",
+    "time_argmax_gradient": "argmax_grad_s",
     "time_compile": "compile_s",
     "peakmem_solve": "peak_host_bytes",
     "peakmem_value_and_grad": "peak_host_bytes",
@@ -33,6 +34,7 @@ ASV_COLUMNS = {
     "track_certified_gap": "gap_rel",
     "track_steps": "steps",
     "track_gradient_error": "grad_error",
+    "track_argmax_gradient_error": "argmax_grad_error",
 }
 
 
@@ -147,6 +149,8 @@ def _asv_cell(
         "machine_info": {key: machine.get(key) for key in ("cpu", "os", "ram", "num_cpu")},
         "versions": {"python": content.get("python")}, "score_name": suite, "extra": {},
     }  # fmt: skip
+    named = suite.rpartition(".")[2].lower()
+    row["gradient"] = next((mode for mode in ("implicit", "unrolled") if named.startswith(mode)), None)
     row |= asv_parameters(params)
     return row
 

@@ -75,6 +75,7 @@ SECTIONS = (
         Column("seed", "INTEGER", "seed of the data, or of the training run"),
         Column("problem_params", "JSON", "every parameter of the recipe, or of the training"),
         Column("problem_source", "TEXT", "fingerprint of the file that makes the problem"),
+        Column("problem_probe", "REAL", "a seeded projection of the problem's numbers: equal numbers, equal probe"),
         Column("loss", "TEXT", "the loss that a network was trained with"),
     )),
     Section("What was run", (
@@ -85,7 +86,10 @@ SECTIONS = (
         Column("backend", "TEXT", "framework"),
         Column("device", "TEXT", "cpu or cuda"),
         Column("dtype", "TEXT", "precision of the solve"),
-        Column("tol", "REAL", "tolerance that the solver was asked for"),
+        Column("tol", "REAL", "accuracy level: the certified relative gap that is asked for"),
+        Column("tol_given", "REAL", "tolerance that the solver was given to reach it; missing where it is the level"),
+        Column("search", "JSON", "tolerances that were tried before, each with its certified relative gap and the "
+               "fraction of the batch that the solver called converged"),
         Column("max_steps", "INTEGER", "most steps that it may take"),
         Column("repeat_asked", "INTEGER", "timed calls of each program that were asked for"),
         Column("timeout_s", "REAL", "time that the cell was given", "s"),

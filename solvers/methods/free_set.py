@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
@@ -28,6 +29,8 @@ class ActiveSet:
         >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
         >>> solvers.ActiveSet().solve(problem, gfy.LinearQuadratic.Input(u=u, U=U)).p
     """
+
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

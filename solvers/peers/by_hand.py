@@ -8,7 +8,7 @@ every `look` steps and stops the whole batch when no example moves more than the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gfy.backend import backend_of
 from gfy.problem import InnerProblem
@@ -27,6 +27,7 @@ class ByHand:
 
     step: float | None = None
     look: int = 10
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class CvxpyReference:
     solver: str = "CLARABEL"
     target: float = 1e-10
     polish: bool = True
+    fixed_tolerance: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.solver not in TIGHT:
@@ -66,7 +67,7 @@ class CvxpyReference:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        def prepare(inputs: Any) -> One:
+        def prepare(inputs: Any, stop: Stop) -> One:
             return lambda one, start: self._one(problem, one)
 
         return on_host(self, problem, v, p0, stop, prepare)

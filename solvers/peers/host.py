@@ -18,22 +18,33 @@ One = Callable[[Any, np.ndarray | None], tuple[np.ndarray, float, int, bool]]
 
 
 def on_host(
-    solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, prepare: Callable[[Any], One]
+    solver: Any,
+    problem: InnerProblem,
+    v: Input,
+    p0: Array | None,
+    stop: Stop,
+    prepare: Callable[[Any, Stop], One],
 ) -> Solution:
-    """The solution of every example by a loop on the host, inside either framework (jitted or not)."""
+    """The solution of every example by a loop on the host, inside either framework (jitted or not).
+
+    The tolerance travels to the host with the inputs, so that a compiled program may have it as an argument.
+    """
     check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)  # also what an example that fails is answered with
 
-    def host(inputs: Any, point: np.ndarray) -> Solution:
+    told = heard(stop)
+
+    def host(inputs: Any, point: np.ndarray, tol: np.ndarray) -> Solution:
+        stop = told(tol)
         inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
         point = np.asarray(point, dtype=np.float64)
         batch, k = point.shape[:-1], point.shape[-1]
         flat = point.reshape(-1, k)
         points, errors = flat.copy(), np.full(len(flat), np.inf)
         counts, content = np.zeros(len(flat), dtype=np.int32), np.zeros(len(flat), dtype=bool)
-        solve = prepare(problem.energy.coerce(inputs))
+        solve = prepare(problem.energy.coerce(inputs), stop)
         for n, index in enumerate(np.ndindex(*batch)):
             p, error, steps, fine = solve(
                 example(problem, inputs, index), flat[n] if p0 is not None else None
@@ -47,7 +58,23 @@ def on_host(
         found = Solution(points, errors, counts, verdict.converged(result).ravel(), result.ravel())
         return unflat(found, batch)
 
-    return backend.callback(host, shaped(start), v, start)
+    return backend.callback(host, shaped(start), v, start, along(stop, start))
+
+
+def along(stop: Stop, start: Array) -> Array:
+    """The tolerance as an array that a callback is given beside start [..., k]: one number per example."""
+    one = start[..., 0]
+    return backend_of(start).xp.zeros_like(one) + stop.tol
+
+
+def heard(stop: Stop) -> Callable[[np.ndarray], Stop]:
+    """How the host reads the tolerance that `along` sent; the other limits are known while a program is staged."""
+    max_steps = stop.max_steps
+
+    def told(tol: np.ndarray) -> Stop:
+        return Stop(float(np.ravel(tol)[0]) if np.size(tol) else 0.0, max_steps)
+
+    return told
 
 
 def claimed(problem: InnerProblem, v: Input, p: Array, error: Array, content: Array, stop: Stop) -> Array:

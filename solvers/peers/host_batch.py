@@ -17,7 +17,7 @@ from gfy.backend import backend_of, tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
 from solvers.loop import check
-from solvers.peers.host import shaped, unflat
+from solvers.peers.host import along, heard, shaped, unflat
 
 
 class Answer(NamedTuple):
@@ -28,8 +28,8 @@ class Answer(NamedTuple):
     solved: np.ndarray
 
 
-# work(inputs in NumPy float64, their batch shape, a warm start [n, k] or None) -> the answers along one axis
-Work = Callable[[Any, tuple[int, ...], np.ndarray | None], Answer]
+# work(inputs in NumPy float64, their batch shape, a warm start [n, k] or None, when to stop) -> answers on one axis
+Work = Callable[[Any, tuple[int, ...], np.ndarray | None, Stop], Answer]
 
 
 def on_host_batch(
@@ -41,16 +41,18 @@ def on_host_batch(
     v, p0 = backend.stop_gradient((v, p0))
     start = problem.initial_point(v, p0)
 
-    def host(inputs: Any, point: np.ndarray) -> Solution:
+    told = heard(stop)
+
+    def host(inputs: Any, point: np.ndarray, tol: np.ndarray) -> Solution:
         inputs = tree_map(lambda x: np.asarray(x, dtype=np.float64), inputs)
         point = np.asarray(point, dtype=np.float64)
         batch, k = tuple(point.shape[:-1]), point.shape[-1]
         flat = point.reshape(-1, k)
-        found = work(problem.energy.coerce(inputs), batch, flat.copy() if p0 is not None else None)
+        found = work(problem.energy.coerce(inputs), batch, flat.copy() if p0 is not None else None, told(tol))
         return unflat(_judged(problem, flat, found), batch)
 
     like = shaped(start)
-    answer: Solution = backend.callback(host, like._replace(result=like.steps), v, start)
+    answer: Solution = backend.callback(host, like._replace(result=like.steps), v, start, along(stop, start))
     return answer
 
 

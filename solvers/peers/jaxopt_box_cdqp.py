@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
@@ -13,6 +13,8 @@ from solvers.peers import jaxopt_shared
 @dataclass(frozen=True)
 class JaxoptBoxCDQP:
     """jaxopt.BoxCDQP on every example, vmapped; p [..., k]."""
+
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -57,6 +57,7 @@ class QuadraticPeer:
     library: ClassVar[str]  # what must be importable
     sums: ClassVar[bool] = True  # whether the code accepts the constraint sum p = total
     definite: ClassVar[bool] = False  # whether it needs a strictly convex program
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ class QuadraticPeer:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None, stop: Stop) -> Answer:
             return self._batch(programs(problem, inputs, batch), start, stop)
 
         return on_host_batch(self, problem, v, p0, stop, work)

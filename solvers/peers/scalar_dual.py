@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class ScipyFindRoot:
     Reference: Chandrupatla (1997), the bracketing method behind it.
     """
 
+    fixed_tolerance: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         return "ScipyFindRoot"
@@ -52,7 +54,7 @@ class ScipyFindRoot:
     ) -> Solution:
         _check_rank(self, problem, v)
 
-        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None) -> Answer:
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None, stop: Stop) -> Answer:
             from scipy.optimize import elementwise
 
             linear, A = parts(problem, inputs)
@@ -98,6 +100,8 @@ def _check_rank(solver: Any, problem: InnerProblem, v: Any) -> None:
 @dataclass(frozen=True)
 class JaxoptBisection:
     """`jaxopt.Bisection` on the dual equation of every example, vmapped; p [..., k], A [..., k, 1]."""
+
+    fixed_tolerance: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class ScipyLBFGSB:
     Reference: Byrd, Lu, Nocedal and Zhu (1995).
     """
 
+    fixed_tolerance: ClassVar[bool] = False
+
     @property
     def name(self) -> str:
         return "ScipyLBFGSB"
@@ -33,7 +35,7 @@ class ScipyLBFGSB:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        def prepare(inputs: Any) -> One:
+        def prepare(inputs: Any, stop: Stop) -> One:
             return lambda one, start: _minimize(problem, one, start, stop)
 
         return on_host(self, problem, v, p0, stop, prepare)

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import gfy
 from gfy.backend import backend_of
 
@@ -131,6 +133,24 @@ class Raises(Broken):
 
     def misbehave(self) -> None:
         raise ZeroDivisionError("one over nothing")
+
+
+@dataclass(frozen=True)
+class Tripled(Ascent):
+    """Makes the derivatives of implicit differentiation three times too large, in the process that it runs in."""
+
+    name: str = "Tripled"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        attach = gfy.Implicit.attach
+        if attach.__name__ == "attach":
+
+            def wrong(self: Any, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop()) -> Any:
+                found = attach(self, problem, v, p, stop)
+                return 3.0 * found - 2.0 * backend_of(v).stop_gradient(found)
+
+            gfy.Implicit.attach = wrong
+        return super().solve(problem, v, p0, stop)
 
 
 CALLS: dict[str, int] = {}
@@ -285,3 +305,21 @@ class OwnProblem:
         problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
         v = gfy.Bilinear.Input(rng.normal(size=(batch, k)))
         return Instance(problem, (v,), (rng.normal(size=(batch, k)) > 0).astype(float))
+
+
+class DeafProblem(OwnProblem):
+    """A problem that does not listen to its seed."""
+
+    name = "deaf-problem"
+
+    def make(self, rng: Any, k: int, batch: int) -> Any:
+        return super().make(np.random.default_rng(7), k, batch)
+
+
+class RestlessProblem(OwnProblem):
+    """A problem that draws from a generator of its own, whatever seed it is given."""
+
+    name = "restless-problem"
+
+    def make(self, rng: Any, k: int, batch: int) -> Any:
+        return super().make(np.random.default_rng(), k, batch)

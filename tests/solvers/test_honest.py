@@ -222,6 +222,6 @@ def test_a_peer_is_not_believed() -> None:
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), BOX)
     v = problems.place(problems.quadratic(np.random.default_rng(0), 3, 5), "torch")
     content = lambda one, start: (np.full(5, 0.5), 0.0, 1, True)  # noqa: E731
-    found = on_host(Boaster(), problem, v, None, STOP, lambda inputs: content)
+    found = on_host(Boaster(), problem, v, None, STOP, lambda inputs, stop: content)
     assert found.result.tolist() == 3 * [gfy.Result.INACCURATE]
     assert not found.converged.any()

@@ -135,11 +135,25 @@ class Prepared:
     def solve_fn(self) -> Callable[[Any], Any]:
         return self.library.jit(lambda v: self.solver.solve(self.work.problem, v, stop=self.stop))
 
-    def gradient_fn(self) -> Callable[[], Any]:
-        import gfy
+    def mode(self, text: str) -> Any:
+        """A gradient mode by name, or the reason why it does not serve here."""
+        from bench.plan.registry import make_gradient
+
+        mode = make_gradient(text)
+        reason = mode.unsupported(self.work.problem, self.solver)
+        if reason is not None:
+            raise NotImplementedError(reason)
+        return mode
+
+    def gradient_fn(self, mode: str = "envelope") -> Callable[[], Any]:
         from bench.gates.bars.differentiate import gradient_call
 
-        return gradient_call(self.bench, self.solver, gfy.Envelope(), self.stop.tol, self.stop.max_steps)
+        return gradient_call(self.bench, self.solver, self.mode(mode), self.stop.tol, self.stop.max_steps)
+
+    def argmax_fn(self, mode: str) -> Callable[[], Any]:
+        from bench.gates.argmax import argmax_call
+
+        return argmax_call(self.bench, self.solver, self.mode(mode), self.stop.tol, self.stop.max_steps)
 
     def warm(self, call: Callable[[], Any]) -> Callable[[], Any]:
         """Two calls before the clock starts: the first compiles, the second fills the caches."""

@@ -12,6 +12,7 @@ DENSE_SOLVERS = ["CoordinateAscent", "ProjectedNewton", "ProjectedGradient"]
 DENSE = cells(DENSE_SOLVERS, "dense-gini", [64, 174], 64, ["JaxoptBoxCDQP"])
 SIMPLEX = cells(["ProjectedGradient", "FrankWolfe", "Auto"], "simplex-gini", [200, 1000], 32)
 SPEN = cells(["DualNewton"], "concave-spen", [64, 174], 64, ["JaxoptProjectedGradient"])
+REFERENCE = cells(["CvxpyReference"], "pairwise-gini", [32], 8)
 MEMORY = [*cells(["DualNewton", "ProjectedGradient"], "pairwise-gini", [1000], 64)[:5], ["float64"]]
 DEVICES = [name for name in MEMORY[4] if profile() == "full" or not name.endswith(":cpu")]
 
@@ -70,6 +71,12 @@ class SimplexGini(_Solve):
 
 class ConcaveSpen(_Solve):
     params = SPEN
+
+
+class Cvxpy(_Solve):
+    """The reference solver, one example after the other on the host."""
+
+    params = REFERENCE
 
 
 class Memory(_Warm):

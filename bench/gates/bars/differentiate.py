@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import gfy
+from bench.gates.argmax import staged_call
 from bench.measure.programs import Bench, flat, value_and_gradient
 
 
@@ -15,10 +16,7 @@ def gradient_call(
     bench: Bench, solver: Any, mode: Any, tol: float, max_steps: int = 20_000
 ) -> Callable[[], Any]:
     """`call()` returns (loss summed over the batch, its gradient in every leaf of v); staged in JAX."""
-    run = value_and_gradient(bench, solver, mode, max_steps)
-    staged = bench.backend.jit(lambda v, y: run(v, y, bench.start, tol))
-    v, y = bench.inputs[-1], bench.targets
-    return lambda: bench.backend.sync(staged(v, y))
+    return staged_call(bench, value_and_gradient(bench, solver, mode, max_steps), tol)
 
 
 def relative(a: Any, b: Any) -> float:

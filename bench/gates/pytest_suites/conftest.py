@@ -41,14 +41,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def table(benches: list[Any]) -> str:
-    """One line a benchmark; the ratio is to the fastest of its group."""
-    heads = ("min", "ratio", "certified gap", "gradient error")
+    """One line per benchmark; the ratio is to the fastest of its group."""
+    heads = ("min", "ratio", "certified gap", "gradient error", "argmax error")
     lines = [f"{'solver':34} {'backend':8} " + " ".join(f"{head:>14}" for head in heads)]
     best = min(bench.stats.min for bench in benches)
     for bench in sorted(benches, key=lambda b: b.stats.min):
         info, seconds = bench.extra_info, bench.stats.min
         numbers = (f"{1e3 * seconds:.3f} ms", f"{seconds / best:.2f}")
-        numbers += (_number(info.get("gap_rel")), _number(info.get("grad_error")))
+        numbers += tuple(_number(info.get(n)) for n in ("gap_rel", "grad_error", "argmax_grad_error"))
         name = f"{info.get('solver', bench.name):34} {info.get('backend', ''):8}"
         lines.append(f"{name} " + " ".join(f"{number:>14}" for number in numbers))
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""One group a problem: value and gradient of the loss by every gradient mode, with the gradient's error."""
+"""Per problem: the loss with its gradient and the derivative of p*, by every gradient mode, each with its error."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from bench.gates.argmax import argmax_call
 from bench.gates.bars.differentiate import gradient_call, modes
 from bench.gates.problems import make
-from bench.measure.certification import gradient_columns
-from bench.measure.programs import set_up
+from bench.measure.certification import argmax_columns, gradient_columns
+from bench.measure.programs import set_up, to_numpy
 from bench.measure.reference import Reference, reference
 from bench.plan.registry import make_solver
 from bench.problems.base import Named
+from gfy.backend import leaves
 
 # family -> full sizes, tiny sizes (k, batch, rank), the solver
 GROUPS: dict[str, tuple[tuple[int, int, int | None], tuple[int, int, int | None], str]] = {
@@ -49,3 +51,24 @@ def test_value_and_gradient(
     benchmark.extra_info.update(work.columns | facts | {"grad_error": error})
     benchmark.pedantic(call, rounds=5, warmup_rounds=1)
     assert error <= 1e-8 + known.loss.uncertainty
+
+
+@pytest.mark.parametrize("family", list(GROUPS))
+@pytest.mark.parametrize("mode", ["implicit", "unrolled"])
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_argmax_gradient(
+    benchmark: Any, family: str, mode: str, backend: str, device: str, tiny: bool
+) -> None:
+    """dp*/dv against a seeded cotangent: the loss gradient does not show its errors."""
+    pytest.importorskip(backend)
+    pytest.importorskip("torch", reason="the reference is solved with torch")
+    work, known = prepared(family, tiny)
+    solver, gradient = modes(work.problem, make_solver(GROUPS[family][2]))[mode]
+    call = argmax_call(set_up(work.instance, backend, device), solver, gradient, 1e-12, 5_000)
+    error = argmax_columns([to_numpy(leaf) for leaf in leaves(call()[1])], known).get("argmax_grad_error")
+    benchmark.group = f"derivative of the maximiser of {work.name}"
+    facts = {"solver": f"{solver.name} + {mode}", "gradient": mode, "backend": backend, "tol": 1e-12}
+    benchmark.extra_info.update(work.columns | facts | {"argmax_grad_error": error})
+    benchmark.pedantic(call, rounds=5, warmup_rounds=1)
+    assert error is not None, known.argmax.missing
+    assert error <= 1e-6 + known.argmax.uncertainty

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +18,14 @@ import numpy as np
 from bench.gates.problems import make
 from bench.gates.regressions.cells import Cell
 from bench.gates.regressions.checkout import side_by_side
-from bench.gates.regressions.verdict import Verdict, judge
+from bench.gates.regressions.verdict import METRICS, Verdict, controlled, judge
 from bench.measure.clock import Program, rotate
 from bench.measure.programs import set_up
 from bench.measure.reference import Reference, reference
 from gfy.backend import leaves
 
 PROBE = Path(__file__).with_name("probe.py")
+TIMED = tuple(metric for metric, (kind, _, _) in METRICS.items() if kind == "ratio")
 
 
 class ProbeError(RuntimeError):
@@ -75,12 +77,15 @@ class Probe:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to look: launches of both processes, rounds in each, seconds of a turn, seeds for accuracy."""
+    """How long to look: launches of the processes, rounds in each, seconds of a turn, seeds for accuracy, and whether
+    a second process of BASE shows what changes by itself.
+    """
 
     launches: int = 3
     rounds: int = 12
     slice_s: float = 0.02
     seeds: int = 5
+    control: bool = True
 
 
 class Remote(Program):
@@ -97,10 +102,10 @@ class Remote(Program):
 
 
 def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
-    """The verdicts on certified gap and gradient error, over several seeds, by this copy's judge and reference."""
+    """The verdicts on certified gap and gradient errors, over several seeds, by this copy's judge and reference."""
     gaps: list[list[float]] = [[], []]
-    errors: list[list[float]] = [[], []]
-    unchecked = ""
+    errors: dict[str, list[list[float]]] = {"gradient error": [[], []], "argmax gradient error": [[], []]}
+    unchecked: dict[str, str] = {}
     for seed in range(seeds):
         bench = set_up(make(cell.family, cell.k, cell.batch, cell.rank, seed).instance, cell.backend)
         known = reference(bench)
@@ -109,35 +114,55 @@ def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
             probe.ask(do="prepare", cell=cell.asdict(), seed=seed)
             reply = probe.ask(do="accuracy")
             gaps[side].append(reply["gap"])
-            if isinstance(known, Reference) and known.loss.missing is None:
-                gradient = [np.reshape(x, shape) for x, shape in zip(reply["gradient"], shapes, strict=True)]
-                errors[side].append(known.loss.compare(known.along(gradient))[0] or 0.0)
-            else:
-                unchecked = known if isinstance(known, str) else str(known.loss.missing)
+            for metric, gradient in zip(errors, (reply["gradient"], reply["argmax"]), strict=True):
+                slopes = known if isinstance(known, str) else known.loss
+                if metric == "argmax gradient error" and isinstance(known, Reference):
+                    slopes = known.argmax
+                if isinstance(slopes, str) or slopes.missing is not None:
+                    unchecked[metric] = slopes if isinstance(slopes, str) else str(slopes.missing)
+                elif isinstance(gradient, str):
+                    unchecked[metric] = gradient
+                else:
+                    parts = [np.reshape(x, shape) for x, shape in zip(gradient, shapes, strict=True)]
+                    assert isinstance(known, Reference)
+                    errors[metric][side].append(slopes.compare(known.along(parts))[0] or 0.0)
     found = [judge(cell.name, "certified gap", [gaps[0]], [gaps[1]])]
-    if unchecked:
-        return [*found, not_comparable(cell, "gradient error", unchecked)]
-    return [*found, judge(cell.name, "gradient error", [errors[0]], [errors[1]])]
+    for metric, sides in errors.items():
+        told = unchecked.get(metric)
+        found.append(
+            not_comparable(cell, metric, told) if told else judge(cell.name, metric, [sides[0]], [sides[1]])
+        )
+    return found
 
 
 def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float | None) -> list[Verdict]:
-    samples: dict[str, list[list[list[float]]]] = {"time": [[], []], "gradient time": [[], []]}
+    """Every verdict of a cell. A second process of BASE takes its turns too: the control of each verdict on time."""
+    samples: dict[str, list[list[list[float]]]] = {}
     accuracy: list[Verdict] = []
     for launch in range(effort.launches):
-        with Probe(places[0]) as base, Probe(places[1]) as head:
-            probes = (base, head)
+        with ExitStack() as stack:
+            sides = [*places, places[0]] if effort.control else places
+            probes = [stack.enter_context(Probe(place)) for place in sides]
             if launch == 0:
-                accuracy = _accuracy(cell, probes, effort.seeds)
-            for probe in probes:
-                probe.ask(do="prepare", cell=cell.asdict(), seed=0)
-            remote = {metric: [Remote(probe, metric) for probe in probes] for metric in samples}
-            everyone = [program for pair in remote.values() for program in pair]
+                accuracy = _accuracy(cell, probes[:2], effort.seeds)
+            timed = [set(probe.ask(do="prepare", cell=cell.asdict(), seed=0)["timed"]) for probe in probes]
+            remote = {
+                metric: [Remote(probe, metric) for probe in probes]
+                for metric in TIMED
+                if all(metric in names for names in timed)
+            }
+            everyone = [program for side in remote.values() for program in side]
             rotate(everyone, effort.rounds, float("inf"), seed=launch, slice_s=effort.slice_s)
-            for metric, pair in remote.items():
-                for side, program in enumerate(pair):
-                    samples[metric][side].append(program.samples)
-    timed = [judge(cell.name, m, sides[0], sides[1], matters=matters) for m, sides in samples.items()]
-    return timed + accuracy
+            for metric, programs in remote.items():
+                for side, program in enumerate(programs):
+                    samples.setdefault(metric, [[] for _ in sides])[side].append(program.samples)
+    found = []
+    for metric, (one, other, *same) in samples.items():
+        verdict = judge(cell.name, metric, one, other, matters=matters)
+        for again in same:
+            verdict = controlled(verdict, judge(cell.name, metric, one, again, matters=matters))
+        found.append(verdict)
+    return found + accuracy
 
 
 def not_comparable(cell: Cell, metric: str, reason: str) -> Verdict:

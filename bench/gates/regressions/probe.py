@@ -36,6 +36,7 @@ class Prepared:
 
     def __init__(self, cell: dict[str, Any], seed: int) -> None:
         import gfy
+        from bench.gates.argmax import argmax_call
         from bench.gates.bars.differentiate import gradient_call
         from bench.gates.problems import make
         from bench.measure.clock import Program
@@ -60,6 +61,12 @@ class Prepared:
         }
         self.solution = self.programs["time"].first()
         _, self.gradient = self.programs["gradient time"].first()
+        mode = gfy.Implicit()
+        self.no_argmax = mode.unsupported(self.work.problem, solver)
+        if self.no_argmax is None:
+            argmax = argmax_call(self.bench, solver, mode, stop.tol, stop.max_steps)
+            self.programs["argmax gradient time"] = Program(argmax, library.sync)
+            _, self.argmax = self.programs["argmax gradient time"].first()
 
     def turn(self, which: str, slice_s: float) -> dict[str, Any]:
         """The best sample of one turn of the clock, and what the turn took."""
@@ -69,19 +76,21 @@ class Prepared:
         return {"seconds": program.best, "spent": spent}
 
     def accuracy(self) -> dict[str, Any]:
-        """The largest certified relative gap of the batch, and the gradient's leaves as plain lists."""
+        """The largest certified relative gap of the batch, and the leaves of both gradients as plain lists."""
         from bench.measure.certification import worst_gap
         from bench.measure.programs import flat
         from gfy.backend import leaves
 
         gap = worst_gap(self.work.problem, self.work.inputs, self.solution.p)
-        return {"gap": gap, "gradient": [flat(leaf).tolist() for leaf in leaves(self.gradient)]}
+        plain = lambda tree: [flat(leaf).tolist() for leaf in leaves(tree)]  # noqa: E731
+        argmax = plain(self.argmax) if self.no_argmax is None else str(self.no_argmax)
+        return {"gap": gap, "gradient": plain(self.gradient), "argmax": argmax}
 
 
 def answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     if request["do"] == "prepare":
         state["cell"] = Prepared(request["cell"], request["seed"])
-        return {}
+        return {"timed": list(state["cell"].programs)}
     if request["do"] == "turn":
         return dict(state["cell"].turn(request["which"], request["slice"]))
     if request["do"] == "accuracy":

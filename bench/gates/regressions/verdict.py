@@ -1,9 +1,9 @@
-"""Better, same or worse: a bootstrap interval of the paired change, held against what would matter."""
+"""Better, same, worse or cannot tell: a bootstrap interval of the paired change, held against what would matter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,9 +11,12 @@ import numpy as np
 METRICS = {
     "time": ("ratio", 0.05, 0.0),
     "gradient time": ("ratio", 0.05, 0.0),
+    "argmax gradient time": ("ratio", 0.05, 0.0),
     "certified gap": ("decades", 0.5, 1e-13),
     "gradient error": ("decades", 0.5, 1e-12),
+    "argmax gradient error": ("decades", 0.5, 1e-10),
 }
+WIDE = 3.0  # an interval that crosses a limit of what matters and is wider than this many limits says nothing
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,26 @@ class Verdict:
     change: float
     low: float
     high: float
-    verdict: str  # "better", "same", "worse" or "not comparable"
+    verdict: str  # "better", "same", "worse", "cannot tell" or "not comparable"
     reason: str = ""
+    control: tuple[float, float] | None = None  # the interval of BASE against itself, of the same kind
+
+
+def controlled(found: Verdict, control: Verdict) -> Verdict:
+    """The verdict beside the one of BASE against itself: a change that BASE shows against itself as well is none.
+
+    Args:
+        found: HEAD against BASE.
+        control: BASE against a second process of BASE, measured in the same turns.
+
+    Returns:
+        The verdict with the interval of the control.
+    """
+    found = replace(found, control=(control.low, control.high))
+    apart = found.low > control.high if found.verdict == "worse" else found.high < control.low
+    if found.verdict not in ("worse", "better") or apart:
+        return found
+    return replace(found, verdict="cannot tell", reason="base differs as much from itself")
 
 
 def interval(
@@ -47,6 +68,24 @@ def interval(
     tail = 50.0 * (1.0 - level)
     low, high = np.percentile(medians, [tail, 100.0 - tail])
     return float(np.median(table)), float(low), float(high)
+
+
+def decide(low: float, high: float, limits: tuple[float, float]) -> str:
+    """What an interval of the change says, held against the limits below and above which a change matters.
+
+    An interval beyond a limit is a verdict. One that lies between the limits, or is narrow, is `same`; a wide one that
+    crosses a limit allows for a change that matters and for none, so that nothing can be told.
+
+    Example:
+        >>> decide(-0.01, 0.02, (-0.05, 0.05)), decide(-1.6, 1.4, (-0.05, 0.05)), decide(0.2, 0.3, (-0.05, 0.05))
+        ('same', 'cannot tell', 'worse')
+    """
+    if low > limits[1]:
+        return "worse"
+    if high < limits[0]:
+        return "better"
+    inside = limits[0] <= low and high <= limits[1]
+    return "same" if inside or high - low <= WIDE * (limits[1] - limits[0]) / 2 else "cannot tell"
 
 
 def judge(
@@ -74,7 +113,7 @@ def judge(
     groups = [scale(np.maximum(h, tiny)) - scale(np.maximum(b, tiny)) for b, h in pairs]
     change, low, high = interval(groups, level)
     limits = (np.log1p(-threshold), np.log1p(threshold)) if kind == "ratio" else (-threshold, threshold)
-    verdict = "worse" if low > limits[1] else "better" if high < limits[0] else "same"
+    verdict = decide(low, high, limits)
     shown = np.exp if kind == "ratio" else float
     return Verdict(
         cell,

@@ -42,6 +42,19 @@ def _rough(solve):
 ProjectedGradient.solve = _rough(ProjectedGradient.solve)
 """
 
+TRIPLED = """
+
+def _tripled(attach):
+    def wrong(self, problem, v, p, stop=Stop()):
+        found = attach(self, problem, v, p, stop)
+        return 3.0 * found - 2.0 * found.detach()
+
+    return wrong
+
+
+Implicit.attach = _tripled(Implicit.attach)
+"""
+
 
 def git(repo: Path, *args: str) -> str:
     name = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -64,8 +77,16 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(place, "tag", "start")
     solver = place / "solvers" / "methods" / "projected_gradient.py"
     plain = solver.read_text()
-    for tag, text in (("unchanged", "\n# a comment\n"), ("slowed", SLOWED), ("rough", ROUGH)):
+    mode = place / "gfy" / "gradients" / "implicit.py"
+    right = mode.read_text()
+    for tag, text in (
+        ("unchanged", "\n# a comment\n"),
+        ("slowed", SLOWED),
+        ("rough", ROUGH),
+        ("tripled", ""),
+    ):
         solver.write_text(plain + text)
+        mode.write_text(right + (TRIPLED if tag == "tripled" else ""))
         git(place, "commit", "--quiet", "-am", tag)
         git(place, "tag", tag)
     return place
@@ -78,7 +99,7 @@ def verdicts(repo: Path, head: str, effort: Effort) -> dict[str, str]:
 
 
 def test_a_slowed_solver_is_caught(repo: Path) -> None:
-    found = verdicts(repo, "slowed", Effort(launches=1, rounds=8, slice_s=0.01, seeds=2))
+    found = verdicts(repo, "slowed", Effort(launches=1, rounds=8, slice_s=0.01, seeds=2, control=False))
     assert found["time"] == "worse"
     assert found["gradient time"] == "worse"
     assert found["certified gap"] == "same"
@@ -87,9 +108,17 @@ def test_a_slowed_solver_is_caught(repo: Path) -> None:
 
 @pytest.mark.slow
 def test_a_less_accurate_solver_is_caught(repo: Path) -> None:
-    found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3))
+    found = verdicts(repo, "rough", Effort(launches=1, rounds=2, slice_s=0.0, seeds=3, control=False))
     assert found["certified gap"] == "worse"
     assert found["gradient error"] == "worse"
+
+
+def test_a_scaled_derivative_of_the_maximiser_is_caught(repo: Path) -> None:
+    """A dp*/dv that is three times too large leaves the gradient of the loss as it is."""
+    found = verdicts(repo, "tripled", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2, control=False))
+    assert found["argmax gradient error"] == "worse"
+    assert found["gradient error"] == "same"
+    assert found["certified gap"] == "same"
 
 
 @pytest.mark.slow
@@ -100,7 +129,7 @@ def test_an_unchanged_solver_is_not_reported(repo: Path) -> None:
 
 def test_an_unchanged_solver_keeps_its_accuracy_verdicts(repo: Path) -> None:
     found = verdicts(repo, "unchanged", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
-    assert found["certified gap"] == found["gradient error"] == "same"
+    assert found["certified gap"] == found["gradient error"] == found["argmax gradient error"] == "same"
     assert found["time"] != "not comparable"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.gates.regressions.verdict import interval, judge
+from bench.gates.regressions.verdict import controlled, interval, judge
 
 
 def paired(rng: np.random.Generator, ratio: float, launches: int = 3, rounds: int = 12) -> tuple[list, list]:
@@ -51,3 +51,21 @@ def test_a_value_that_became_nan_is_worse() -> None:
     nan = float("nan")
     assert judge("c", "gradient error", [[1e-9, 1e-9]], [[nan, nan]]).verdict == "worse"
     assert judge("c", "gradient error", [[nan, nan]], [[nan, nan]]).verdict == "not comparable"
+
+
+def test_an_interval_that_spans_both_sides_cannot_be_told() -> None:
+    wild = [[1.0, 5.0, 0.2, 4.0, 0.25, 1.0]]
+    found = judge("c", "time", [[1.0] * 6], wild)
+    assert found.low < 0.5
+    assert found.high > 2.0
+    assert found.verdict == "cannot tell"
+    one_sided = judge("c", "time", [[1.0] * 6], [[1.0, 1.0, 1.01, 1.0, 3.0, 3.9]])
+    assert one_sided.verdict == "cannot tell"
+
+
+def test_a_change_that_base_shows_against_itself_cannot_be_told(rng: np.random.Generator) -> None:
+    found = judge("c", "time", *paired(rng, 1.3))
+    quiet, restless = judge("c", "time", *paired(rng, 1.0)), judge("c", "time", *paired(rng, 1.4))
+    assert controlled(found, quiet).verdict == "worse"
+    assert controlled(found, quiet).control == (quiet.low, quiet.high)
+    assert controlled(found, restless).verdict == "cannot tell"

@@ -176,3 +176,75 @@ def test_the_suites_that_come_with_the_package_can_be_planned(name: str) -> None
     for entry in suite.problems:
         family = registry.make_family(entry.family)
         assert set(entry.params) <= set(family.defaults)
+
+
+def test_seeds_are_groups_and_a_problem_that_ignores_its_seed_is_noticed() -> None:
+    asked = {**ONE, "tolerances": [1e-3], "seeds": [0, 1], "problems": [{"family": "pairwise-gini", "k": 5}]}
+    found = plan(from_dict(asked))
+    assert [c.columns["seed"] for c in found.cells] == [0, 1]
+    assert len({g.label for g in found.groups}) == 2
+    probes = [c.columns["problem_probe"] for c in found.cells]
+    assert probes[0] != probes[1]
+    deaf = plan(from_dict({**asked, "problems": [{"family": f"{TOYS}:DeafProblem"}]}))
+    assert [c.columns["seed"] for c in deaf.cells] == [0]
+    assert [r[-1] for r in reasons(deaf)] == [
+        "the problem ignores its seed: the numbers of seed 1 are those of seed 0"
+    ]
+
+
+def test_a_problem_that_draws_elsewhere_is_refused_when_it_is_measured() -> None:
+    from bench.measure.group import build
+
+    asked = {**ONE, "tolerances": [1e-3], "problems": [{"family": f"{TOYS}:RestlessProblem"}]}
+    (cell,) = plan(from_dict(asked)).cells
+    with pytest.raises(GfyValueError, match="other numbers from the seed 0"):
+        build(cell)
+
+
+def test_problems_that_differ_in_any_parameter_are_apart() -> None:
+    sized = {"family": "quadratic-gini-box", "k": 5, "batch": 2, "condition": [100.0, 1e8]}
+    groups = plan(from_dict({**ONE, "problems": [sized]})).groups
+    assert [g.label.partition(" ·")[0] for g in groups] == [
+        "quadratic-gini-box-k5-b2", "quadratic-gini-box-k5-b2-condition1e8",
+    ]  # fmt: skip
+    assert all(len({c.columns["problem_params"]["condition"] for c in g.cells}) == 1 for g in groups)
+
+
+def test_a_level_that_single_precision_does_not_hold_is_not_asked_of_it() -> None:
+    asked = {**ONE, "dtypes": ["float32"], "problems": [{"family": "pairwise-gini", "k": 5}]}
+    assert [c.columns["tol"] for c in plan(from_dict(asked)).cells] == [1e-3, 1e-6]
+    tight = plan(from_dict({**asked, "tolerances": [1e-9]}))
+    assert [r[-1] for r in reasons(tight)] == ["float32 does not hold a relative gap of 1e-09"]
+
+
+@pytest.mark.parametrize("name", ["smoke", "default", "full"])
+def test_suites_hold_what_they_promise(name: str) -> None:
+    """Read without planning: every entry names families, solvers and modes that exist."""
+    suite = read(name)
+    for entry in suite.problems:
+        registry.check_params(registry.make_family(entry.family), entry.params)
+        for text in entry.axes.get("solvers", suite.solvers):
+            assert text == "all" or registry.make_solver(text)
+        for text in entry.axes.get("gradients", suite.gradients):
+            assert registry.make_gradient(text)
+    solvers_of: dict[str, set[str]] = {}
+    modes_of: dict[str, set[str]] = {}
+    for entry in suite.problems:
+        solvers_of.setdefault(entry.family, set()).update(entry.axes.get("solvers", suite.solvers))
+        modes_of.setdefault(entry.family, set()).update(entry.axes.get("gradients", suite.gradients))
+    assert all(len(found) >= 2 or "all" in found for found in solvers_of.values()), solvers_of
+    assert all(
+        "CvxpyReference" in found or "all" in found
+        for family, found in solvers_of.items()
+        if family not in ("spen-gini", "custom-gini", "yeast-cold", "yeast-warm")
+    )
+    assert max(suite.tolerances) == 1e-3
+    assert min(suite.tolerances) == 1e-10
+    if name != "smoke":
+        core = ("pairwise-gini", "quadratic-gini-box", "quadratic-gini-simplex", "concave-spen-gini")
+        assert all(
+            {m.partition("(")[0] for m in modes_of[f]} >= {"envelope", "implicit", "unrolled"} for f in core
+        )
+        assert set(solvers_of) >= set(core)
+        assert any(len(e.axes.get("seeds", [])) > 1 for e in suite.problems)
+        assert any("float32" in e.axes.get("dtypes", []) for e in suite.problems)
