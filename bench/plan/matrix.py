@@ -151,18 +151,18 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
             place = {"backend": backend, "device": device, "dtype": dtype}
             common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps, **place}
             common |= {name: visible(common[name]) for name in NAMED}
-            cells = []
+            cells: list[Cell] = []
             missing = registry.backend_missing(backend, device)
             held = [t for t in tolerances if t >= FINEST[dtype]]
             for number, (text, solver, mode, columns) in enumerate(ways):
                 base = {**common, **columns}
                 if missing is None and (number, backend) not in asked:
                     asked[number, backend] = refuses(solver, mode, work.instance, backend)
-                reason = missing or asked[number, backend]
-                if reason is None and not held:
-                    reason = f"{dtype} does not hold a relative gap of {tolerances[0]:g}"
-                if reason is not None:
-                    found.left_out.append((Cell({**base, "tol": None}, entry.family, text), reason))
+                refused = missing or asked[number, backend]
+                if refused is None and not held:
+                    refused = f"{dtype} does not hold a relative gap of {tolerances[0]:g}"
+                if refused is not None:
+                    found.left_out.append((Cell({**base, "tol": None}, entry.family, text), refused))
                     continue
                 # Unrolled steps are the same at every level, and so is their program: each level is judged.
                 whole = suite.full_ladder or mode.name in ("envelope", "unrolled")

@@ -275,7 +275,7 @@ def make_family(text: str) -> Recipe:
     return own_families().get(name) or _recipe(_loaded("gfy.problems", name))
 
 
-SIZES = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
+COUNTS = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
 LARGEST_SIZE = 10_000_000
 
 
@@ -297,7 +297,7 @@ def _unfit(name: str, value: Any, usual: Any) -> str | None:
     if isinstance(usual, bool) or isinstance(value, bool):
         return None if isinstance(value, bool) and isinstance(usual, bool | None) else "true or false"
     if isinstance(usual, int):
-        least = 1 if name in SIZES else 0
+        least = 1 if name in COUNTS else 0
         fits = isinstance(value, int) and least <= value <= LARGEST_SIZE
         return None if fits else f"a whole number between {least} and {LARGEST_SIZE}"
     if isinstance(usual, float):
