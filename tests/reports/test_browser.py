@@ -241,17 +241,20 @@ def test_torch_with_derivatives_at_k_80_is_answered(browser: Any, dense: Path):
     watched.context.close()
 
 
-def test_the_script_answers_as_the_library_does(browser: Any, dense: Path, gathered: Any, built: Path):
+def test_the_script_answers_as_the_library_does(browser: Any, dense: Path):
     from dataclasses import replace
 
-    from reports.answers.question import answer
+    from reports.answers.evidence import collect
+    from reports.answers.question import answer, preset
+    from reports.data.load import load
     from reports.pages.asking import sure
 
-    watched = Watched(browser, built / "report.html")
-    evidence = gathered.asking.evidence
+    watched = Watched(browser, dense)
+    evidence = collect(load([dense.parent.parent / "s.sqlite"]).compared)
+    met = set()
     for place, need, accuracy in evidence.series:
-        for k in (None, 64, 100, 3000):
-            question = replace(gathered.asking.question, place=place, need=need, accuracy=accuracy, k=k)
+        for k in (None, 50, 80, 300, 30_000):
+            question = replace(preset(evidence), place=place, need=need, accuracy=accuracy, k=k)
             asked = {"backend": place.backend, "device": place.device, "dtype": place.dtype, "need": need,
                      "accuracy": f"{accuracy:g}", "k": k}  # fmt: skip
             got = watched.page.evaluate("(q) => window.gfyAnswer(q)", asked)
@@ -259,9 +262,11 @@ def test_the_script_answers_as_the_library_does(browser: Any, dense: Path, gathe
             assert [(g[0], g[1], g[3], g[5]) for g in got] == [
                 (x.kind.name, x.k, x.best and x.best.solver, sure(x)) for x in expected
             ]
+            met |= {x.sure if x.best else sure(x) for x in expected}
             for g, x in zip(got, expected, strict=True):
                 if x.best is not None:
                     assert g[4] == pytest.approx(x.best.time, rel=2e-4)
+    assert {"clear", "likely", "not measured", "nothing certified: A not certified"} <= met
     watched.context.close()
 
 
