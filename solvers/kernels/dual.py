@@ -14,7 +14,7 @@ from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIM
 from solvers.kernels.respond import QUADRATIC, clamp, respond
 
 EPS, SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
-_LOOKS = 3  # at p itself and at two corrections of it
+_LOOKS = 12  # at p itself and at corrections of it, each a semismooth Newton step in p
 
 
 @piece
@@ -189,16 +189,14 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, 
     balanced, error = wanted == wanted, np.inf
     for look in range(_LOOKS):
         now = judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, R[4])
-        if look > 0 and not now < error:
-            p[:] = kept
+        if now < error or look == 0:
+            error = now
+            kept[:] = p
+        if not error > tol or not now < np.inf or look == _LOOKS - 1 or steps >= max_steps:
             break
-        error = now
-        if not error > tol or look == _LOOKS - 1 or steps >= max_steps:
-            break
-        kept[:] = p
         if not correct(T, low, high, balanced, best, D, p, theta, R, H, L) and balanced:
-            p[:] = kept
             break
+    p[:] = kept
     if not error < np.inf:
         return np.nan, steps, NOT_FINITE
     if error <= tol:

@@ -64,6 +64,15 @@ def update(H, rows, sign, n, c):
 
 
 @piece
+def steepness(theta, D, kind, c):
+    """How much p moves relative to the rounding of theta: max |theta| times the largest slope of p_Omega."""
+    most, steep = 0.0, 1.0 / c if kind == QUADRATIC else 0.0
+    for j in range(theta.shape[0]):
+        most, steep = max(most, abs(theta[j])), max(steep, D[j])
+    return most * steep
+
+
+@piece
 def identity(H, free):
     free[:] = 0
     H[:] = 0.0
@@ -106,6 +115,8 @@ def low_rank(
             break
         if still >= _STILL and size <= 1e3 * noise:
             break
+        if still > 0 and size <= noise + 4 * EPS * steep * steepness(theta, D, kind, c):
+            break  # p moves by so much when theta is rounded: the rest is for Newton's step in p
         if kind == QUADRATIC:
             taken += update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
             if taken * EPS > _CANCELLED:
