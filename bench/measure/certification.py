@@ -152,7 +152,7 @@ def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[s
 
 
 def finite(parts: list[np.ndarray]) -> bool:
-    return all(bool(np.isfinite(x).all()) for x in parts)
+    return all(bool(np.isfinite(np.asarray(x)).all()) for x in parts)
 
 
 def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: str) -> float | None:

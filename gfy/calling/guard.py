@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -165,8 +165,8 @@ def guard_class(kind: type) -> None:
 
 
 def _guard_making(kind: Any) -> None:
-    checks = checks_of({field.name: field.type for field in fields(kind) if field.init})
     make, names = kind.__init__, list(inspect.signature(kind.__init__).parameters)[1:]
+    checks = checks_of(inspect.get_annotations(make))
     if not checks or hasattr(make, "__wrapped__"):
         return
 

@@ -140,6 +140,11 @@ def _kinds(frame: pd.DataFrame) -> tuple[pd.Series, list[Kind]]:
 CELL = ["group", "backend", "device", "dtype", "number", "solver", "gradient", "k", "batch"]
 
 
+def _same(key: Any) -> tuple[Any, ...]:
+    """The parts of a cell's name, a size that is not known being None: NaN differs from itself."""
+    return tuple(None if part != part else part for part in key)
+
+
 def _series(
     best: pd.DataFrame,
     need: str,
@@ -157,13 +162,13 @@ def _series(
         solved=("solved", "sum"), loaded=("loaded", "max"), rows=("id", list), call=("solver_call", "first"),
     )  # fmt: skip
     bad = cells[~cells["solved"]].drop_duplicates(CELL)
-    why = {tuple(row[CELL]): (row["state"], explained(row, row["state"], need)) for _, row in bad.iterrows()}
+    why = {_same(row[CELL]): (row["state"], explained(row, row["state"], need)) for _, row in bad.iterrows()}
     gathered: dict[tuple[Any, ...], list[Point]] = {}
     calls: dict[tuple[Any, ...], str] = {}
     for key, line in zip(table.index, table.itertuples(index=False), strict=True):
         state, reason = CERTIFIED, ""
         if line.solved < line.seeds:
-            state, reason = why[key]
+            state, reason = why[_same(key)]
             if line.solved:
                 reason = f"certified for {line.solved} of {line.seeds} seeds; {reason}"
         wider = (

@@ -88,6 +88,8 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     v, p0 = backend.stop_gradient((v, p0))
     base, u, matrix, rank = _parts(problem, v)
     k, event = u.shape[-1], tuple(matrix.shape[-2:])
+    if event[0] != k:
+        problem.energy.check(v)  # says which axes differ: compiled code would read beyond them
     axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
     batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
     count, shared = math.prod(batch), math.prod(matrix.shape[:-2]) == 1

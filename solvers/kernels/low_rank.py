@@ -64,12 +64,17 @@ def update(H, rows, sign, n, c):
 
 
 @piece
-def steepness(theta, D, kind, c):
-    """How much p moves relative to the rounding of theta: max |theta| times the largest slope of p_Omega."""
-    most, steep = 0.0, 1.0 / c if kind == QUADRATIC else 0.0
-    for j in range(theta.shape[0]):
-        most, steep = max(most, abs(theta[j])), max(steep, D[j])
-    return most * steep
+def blurred(b, T, t, D):
+    """How much of A^T p rounding of theta = b - A t moves: the labels that are free, each by its slope D."""
+    total = 0.0
+    for j in range(D.shape[0]):
+        if D[j] > 0.0:
+            size, row = abs(b[j]), 0.0
+            for i in range(T.shape[0]):
+                size += abs(T[i, j] * t[i])
+                row += abs(T[i, j])
+            total += row * size * D[j]
+    return EPS * total
 
 
 @piece
@@ -115,8 +120,8 @@ def low_rank(
             break
         if still >= _STILL and size <= 1e3 * noise:
             break
-        if still > 0 and size <= noise + 4 * EPS * steep * steepness(theta, D, kind, c):
-            break  # p moves by so much when theta is rounded: the rest is for Newton's step in p
+        if still > 0 and size <= noise + blurred(b, T, t, D):
+            break  # the rest is for Newton's step in p
         if kind == QUADRATIC:
             taken += update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
             if taken * EPS > _CANCELLED:

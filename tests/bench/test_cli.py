@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 TOYS = str(HERE / "toy_solvers.py")
 ENV = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), "COLUMNS": "200"}
 SMALL = ["--problem", "pairwise-gini(k=6, batch=3)", "--solver", f"{TOYS}:Ascent", "--backend", "torch",
-         "--gradient", "envelope", "--tol", "1e-9", "--repeat", "2"]  # fmt: skip
+         "--gradient", "envelope", "--tol", "1e-9", "--repeat", "2", "--dtype", "float64", "--seed", "0"]  # fmt: skip
 
 
 def gfy(*args: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:

@@ -152,7 +152,7 @@ def test_complex_numbers_are_refused(asarray: Make) -> None:
 
 def test_decoding_wants_whole_numbers_and_finite_points(asarray: Make) -> None:
     p = asarray(np.full((3, 4), 0.4))
-    with pytest.raises(gfy.GfyTypeError, match="needs a whole number k, got 2.5"):
+    with pytest.raises(gfy.GfyTypeError, match="k must be a whole number, got 2.5"):
         gfy.decode(PROBLEM, p, "precision_at_k", k=2.5)
     with pytest.raises(gfy.GfyValueError, match="p holds 12 values that are NaN or infinite"):
         gfy.decode(PROBLEM, asarray(np.full((3, 4), np.nan)), "hamming")

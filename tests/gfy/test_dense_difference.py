@@ -18,7 +18,10 @@ def test_value_and_gradient_are_the_formulas(rng: np.random.Generator) -> None:
     y = torch.tensor((rng.random((4, 6)) > 0.5).astype(float))
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     stop = gfy.Stop(1e-12, 20_000)
-    found, weight = gfy.FenchelYoungLoss(problem, stop=stop)((u, U), y), torch.arange(1.0, 5.0).double()
+    found, weight = (
+        gfy.FenchelYoungLoss(problem, stop=stop)(gfy.LinearQuadratic.Input(u, U), y),
+        torch.arange(1.0, 5.0).double(),
+    )
     in_u, in_U = torch.autograd.grad((weight * found).sum(), (u, U))
     p = gfy.argmax(problem, gfy.LinearQuadratic.Input(u.detach(), U.detach()), stop=stop)
     value = lambda q: (u * q).sum(-1) + 0.5 * torch.einsum("bi,bij,bj->b", q, U, q) - (q * (q - 1)).sum(-1)  # noqa: E731

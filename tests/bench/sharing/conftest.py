@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.measure.group import measure_group
 from bench.plan.matrix import plan
 from bench.plan.suite import Entry, Suite
+from bench.run.groups import JOB, GroupRunner
 from bench.store import Store
 
 SUITE = Suite(
@@ -33,35 +34,20 @@ FACTS = {
 }
 
 
-class Here:
-    """The channel of a worker, in this process."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, Any]] = {}
-
-    def hand(self, cell: str | None) -> None: ...
-
-    def limit_memory(self, allowed: int | None) -> None: ...
-
-    def stopped(self) -> bool:
-        return False
-
-    def row(self, cell: str, columns: dict[str, Any]) -> None:
-        self.rows[cell] = columns
-
-
 @pytest.fixture(scope="session")
 def measured() -> list[tuple[Any, dict[str, Any], Any]]:
     """Cells with what was measured of them."""
     for framework in ("jax", "torch"):
         pytest.importorskip(framework)
     found = []
-    for group in plan(SUITE).groups:
-        channel = Here()
-        with pytest.MonkeyPatch.context() as patch:  # gradient errors play no part here, and take longest
-            patch.setattr("bench.measure.group.reference", lambda *args: "no reference is made in this test")
-            measure_group(group, channel)
-        found += [(cell, channel.rows[cell.name], group.settings) for cell in group.cells]
+    runner = GroupRunner(threading.Event(), JOB)
+    try:
+        for group in plan(SUITE).groups:
+            rows: dict[str, dict[str, Any]] = {}
+            runner.run(group, lambda cell, columns, rows=rows: rows.__setitem__(cell.name, columns))
+            found += [(cell, rows[cell.name], group.settings) for cell in group.cells]
+    finally:
+        runner.close()
     return found
 
 
