@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gfy.backend import backend_of
 from gfy.energies import LowRank
@@ -31,6 +31,8 @@ class DualNewton:
     u [..., k], A [..., k, m] -> p [..., k].
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
     """
+
+    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
 
     @property
     def name(self) -> str:
@@ -61,7 +63,7 @@ class DualNewton:
         check(self, problem, v)
         if _kinked(problem):
             return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
-        if call.serves(problem, v):
+        if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
 

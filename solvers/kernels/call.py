@@ -44,9 +44,12 @@ class Facts(NamedTuple):
     total: float  # NaN for none
 
 
-def serves(problem: InnerProblem, v: Input) -> bool:
-    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of a kernel's kind."""
-    if not native.installed() or facts_of(problem) is None:
+def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
+    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of a kernel's kind.
+
+    A tolerance that JAX traces is not known when the call is staged: the framework's own loops take it.
+    """
+    if not native.installed() or facts_of(problem) is None or not isinstance(stop.tol, int | float):
         return False
     backend = backend_of(v)
     if backend.name not in _CALLERS or not _on_host(backend.name, list(leaves(v))):

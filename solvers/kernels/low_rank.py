@@ -120,7 +120,7 @@ def low_rank(
             break
         if still >= _STILL and size <= 1e3 * noise:
             break
-        if still > 0 and size <= noise + blurred(b, T, t, D):
+        if still >= _STILL and size <= noise + blurred(b, T, t, D):
             break  # the rest is for Newton's step in p
         if kind == QUADRATIC:
             taken += update(H, rows, sign, moved(T, D, free, which, rows, sign), c)

@@ -30,7 +30,7 @@ class ActiveSet:
         >>> solvers.ActiveSet().solve(problem, gfy.LinearQuadratic.Input(u=u, U=U)).p
     """
 
-    fixed_tolerance: ClassVar[bool] = False
+    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
 
     @property
     def name(self) -> str:
@@ -51,6 +51,6 @@ class ActiveSet:
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
         check(self, problem, v)
-        if call.serves(problem, v):
+        if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)

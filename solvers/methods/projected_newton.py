@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.energies import Dense
@@ -46,6 +46,7 @@ class ProjectedNewton:
 
     linear_solve: str = "auto"
     cg_steps: int = 40
+    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
 
     def __post_init__(self) -> None:
         if self.linear_solve not in LINEAR_SOLVES:
@@ -78,7 +79,7 @@ class ProjectedNewton:
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
         check(self, problem)
-        if self.linear_solve == "auto" and call.serves(problem, v):
+        if self.linear_solve == "auto" and call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return run(self, problem, v, p0, stop)
 
