@@ -192,6 +192,7 @@ def modes() -> Iterator[Any]:
             yield pytest.param(backend, mode, interactions, id=name, marks=marks)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("backend", "mode", "interactions"), list(modes()))
 def test_gradient_modes(backend: str, mode: Any, interactions: str) -> None:
     """The loss's gradient in every leaf of its Input, against central differences of the brute-force maximum."""

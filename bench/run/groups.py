@@ -18,6 +18,7 @@ from typing import Any
 from bench.plan.matrix import Cell, Group
 from bench.plan.registry import is_stranger
 from bench.run.isolation import Event, Worker
+from solvers.kernels.call import prepare
 
 Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
 Emit = Callable[[Cell, dict[str, Any]], None]
@@ -68,6 +69,7 @@ class GroupRunner:
 
     def run(self, group: Group, emit: Emit) -> None:
         """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
+        prepare()  # a cell's time limit is not for the compilation of the kernels
         foreign = any(cell.problem and is_stranger(cell.problem) for cell in group.cells)
         if group.settings.fresh_worker:
             self.close()

@@ -63,6 +63,12 @@ def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
     return 0 < m <= MOST_RANK and 0 < k * m <= _CACHE
 
 
+def prepare() -> None:
+    """Compile the kernels, or read them from disk, where numba is installed: about a minute once per processor."""
+    if native.installed():
+        import_module("solvers.kernels.host_call").address()
+
+
 @lru_cache(maxsize=256)
 def facts_of(problem: InnerProblem) -> Facts | None:
     """The facts of a problem that the kernels know, None for any other."""

@@ -425,6 +425,7 @@ def test_a_function_that_casts_to_float32_is_told(asarray: Make, backend: str) -
         gfy.certify(held, asarray(U), asarray(U / 2))
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("library", ["equinox", "flax.linen", "flax.nnx"])
 def test_jax_modules_inside(library: str) -> None:
     jax = pytest.importorskip("jax")

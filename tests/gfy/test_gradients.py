@@ -73,7 +73,7 @@ def test_implicit_matches_central_differences_for_every_leaf(
     assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[3], PROBLEMS[4], PROBLEMS[7]], ids=lambda c: c[0])
 @pytest.mark.parametrize("method", ["dense", "cg", "gmres", "neumann"])
 def test_linear_solves_agree(
@@ -284,6 +284,7 @@ def test_ties_in_a_maximum_share_the_gradient_in_both_backends(
     np.testing.assert_allclose(tonumpy(grad.v), [[slope / 2, slope / 2, 0.0]], atol=1e-9)
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4]], ids=lambda c: c[0])
 def test_envelope_error_is_within_the_bound_of_the_certificate(
     case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make

@@ -130,6 +130,7 @@ def test_gradients_of_the_conjugate_agree_with_central_differences(
         np.testing.assert_allclose(found[-1][field], found[0][field], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_gradients_of_the_losses_agree_with_central_differences(backend: str, make: Make) -> None:
     energy, network = NETWORKS["spen"]
@@ -306,6 +307,7 @@ class Fixed(NamedTuple):
         return gfy.Solution(self.p, zero, zero, zero == 0)
 
 
+@pytest.mark.slow
 def test_a_spen_that_is_not_concave_is_differentiable_at_its_local_maxima() -> None:
     """A local maximum by the convex-concave procedure in CVXPY; rectifiers with W2 < 0 are replaced by tangents."""
     torch = pytest.importorskip("torch")

@@ -39,7 +39,7 @@ def test_half_precision_is_right_to_its_own_rounding(domain: gfy.ConvexSet, dtyp
             torch.testing.assert_close(found.double(), wanted, rtol=close, atol=close)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("make", REGULARIZERS[:-1], ids=lambda make: make(1.0).name)
 @pytest.mark.parametrize("total", [1, 2, 2.5])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

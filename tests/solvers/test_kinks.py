@@ -84,6 +84,7 @@ def test_the_maximum_is_that_of_cvxpy(kind: str, omega: Any, domain: Any) -> Non
     assert kinks > 0  # else the test shows nothing
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize(
     ("kind", "name"), [("spen", "box"), ("icnn", "box"), ("icnn", "simplex")], ids=lambda x: x
 )

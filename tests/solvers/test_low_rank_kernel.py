@@ -186,6 +186,7 @@ def test_stops_when_told(rng: np.random.Generator, backend: str) -> None:
     assert not bool(found.converged.all())
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("scale", [1e6, 1e7, 1e9])
 def test_large_rows_leave_no_error_behind(

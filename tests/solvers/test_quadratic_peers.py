@@ -80,7 +80,7 @@ def truth() -> dict[tuple[bool, bool, bool], tuple[Any, np.ndarray]]:
     return found
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("simplex", [False, True])
 @pytest.mark.parametrize("low_rank", [False, True])
@@ -133,6 +133,7 @@ def test_two_batch_axes_and_jit(name: str) -> None:
     assert gfy.certify(problem, given, p).gap.max() < 1e-8
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["ScipyFindRoot", "JaxoptBisection", "ByHand"])
 @pytest.mark.parametrize("omega", [gfy.BinaryGini(0.4), gfy.BinaryShannon(0.4)])
 def test_the_same_idea_off_the_shelf_finds_the_solution(name: str, omega: Any, backend: str) -> None:

@@ -127,6 +127,7 @@ def test_an_unchanged_solver_is_not_reported(repo: Path) -> None:
     assert set(found.values()) == {"same"}
 
 
+@pytest.mark.slow
 def test_an_unchanged_solver_keeps_its_accuracy_verdicts(repo: Path) -> None:
     found = verdicts(repo, "unchanged", Effort(launches=1, rounds=2, slice_s=0.0, seeds=2))
     assert found["certified gap"] == found["gradient error"] == found["argmax gradient error"] == "same"

@@ -38,6 +38,7 @@ def measured(asked: Suite, path: Path, memory: int | None = None) -> pd.DataFram
         return store.frame()
 
 
+@pytest.mark.thin(9)
 def test_a_row_is_complete(tmp_path: Path, backend: str) -> None:
     asked = suite(
         backends=[backend], gradients=["envelope", "implicit", "unrolled(steps=400)"], break_even=True
@@ -104,6 +105,7 @@ def test_misbehaving_solvers_are_one_row_each(tmp_path: Path) -> None:
         assert words.lower() in (frame.reason[name] or "").lower()
 
 
+@pytest.mark.slow
 def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     asked = suite(tolerances=[1e-3])
     facts = environment.row_facts()
@@ -116,6 +118,7 @@ def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
         assert run.remaining(plan(suite(tolerances=[1e-3], seed=1)).groups) != []
 
 
+@pytest.mark.slow
 def test_warm_starts_save_steps(tmp_path: Path) -> None:
     pytest.importorskip("river")
     sized = {"batch": 8, "steps": 60, "length": 3}
@@ -133,6 +136,7 @@ def test_a_problem_of_ones_own(tmp_path: Path) -> None:
     assert frame.k.tolist() == [5]
 
 
+@pytest.mark.thin(9)
 def test_float32_is_judged_in_float64(tmp_path: Path, backend: str) -> None:
     asked = suite(backends=[backend], dtypes=["float32", "float64"], tolerances=[1e-6])
     frame = measured(asked, tmp_path / "r.sqlite").set_index("dtype")

@@ -106,9 +106,8 @@ def test_a_forged_time_that_its_samples_do_not_give_is_named(
     rows = [dict(row) for row in pack.rows]
     rows[0][column] *= 0.9
     found = check(packed_again(pack, tmp_path / "forged.zip", rows), solve=False)
-    assert len(found.faults) == 1
-    assert f"{column} is" in found.faults[0]
-    assert rows[0]["key"][:12] in found.faults[0]
+    assert all(rows[0]["key"][:12] in fault for fault in found.faults)
+    assert any(f"{column} is" in fault for fault in found.faults)
 
 
 def test_a_status_that_the_certificate_denies_is_named(honest: Path, tmp_path: Path) -> None:
