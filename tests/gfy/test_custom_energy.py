@@ -94,7 +94,7 @@ TREES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("tree", TREES)
 def test_trees_of_any_kind_and_their_gradients(tree: str, backend: str, asarray: Make, tonumpy: Make) -> None:
     make, fn = TREES[tree]

@@ -73,7 +73,7 @@ def test_implicit_matches_central_differences_for_every_leaf(
     assert expected == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[3], PROBLEMS[4], PROBLEMS[7]], ids=lambda c: c[0])
 @pytest.mark.parametrize("method", ["dense", "cg", "gmres", "neumann"])
 def test_linear_solves_agree(
@@ -113,6 +113,7 @@ def test_three_modes_agree_on_the_conjugate(
         assert np.linalg.norm(found[other] - found["implicit"]) <= 1e-8 * scale
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("case", [PROBLEMS[0], PROBLEMS[4]], ids=lambda c: c[0])
 def test_unrolled_argmax_and_its_variants(
     case: tuple[str, Any, Any], backend: str, asarray: Make, tonumpy: Make

@@ -58,7 +58,7 @@ def test_backends_agree_with_numpy(
     )
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("regularizer", "domain"), PAIRS, ids=pair_id)
 def test_conjugate_gradient_is_the_argmax_and_jacobian_product_its_derivative(
     regularizer: gfy.Regularizer,

@@ -20,6 +20,7 @@ def dim(domain: gfy.ConvexSet) -> int:
     return 9 if isinstance(domain, gfy.Birkhoff) else K
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("domain", ALL, ids=lambda d: d.name)
 def test_projection_lands_inside_rests_and_is_nearest(
     domain: gfy.ConvexSet, asarray: Callable[..., Any], tonumpy: Callable[..., Any], rng: np.random.Generator
@@ -78,6 +79,7 @@ def test_diameters_of_the_others() -> None:
     assert gfy.ConvexHull([[0.0, 0.0], [3.0, 4.0]]).diameter(2) == 5.0
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("domain", ALL, ids=lambda d: d.name)
 def test_projection_is_the_same_alone_and_in_a_batch(
     domain: gfy.ConvexSet, asarray: Callable[..., Any], tonumpy: Callable[..., Any], rng: np.random.Generator

@@ -61,7 +61,7 @@ def test_the_solver_without_regularizer_passes(backend: str) -> None:
     assert all(row.ok for row in rows), "\n".join(conformance.show(rows))
 
 
-@pytest.mark.thin(9)
+@pytest.mark.slow
 def test_the_fixed_point_iteration_passes(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "STOP", gfy.Stop(1e-8, 30))  # it takes all the steps it is given
     rows = conformance.run(FixedPoint(), backend, conformance.cases()[6:7])

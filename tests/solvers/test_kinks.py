@@ -132,6 +132,7 @@ def test_any_strength_of_the_regularizer(kind: str, gamma: float) -> None:
         assert problems.relative_gap(problem, v, found.p).max() <= 1e-8
 
 
+@pytest.mark.thin(9)
 def test_single_precision(backend: str) -> None:
     for kind, (energy, _) in ENERGIES.items() if backend == "torch" else [("spen", ENERGIES["spen"])]:
         v = problems.place(inputs(kind, 6), backend, "float32")

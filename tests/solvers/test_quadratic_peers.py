@@ -80,7 +80,7 @@ def truth() -> dict[tuple[bool, bool, bool], tuple[Any, np.ndarray]]:
     return found
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("simplex", [False, True])
 @pytest.mark.parametrize("low_rank", [False, True])

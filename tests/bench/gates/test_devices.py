@@ -135,6 +135,7 @@ print(json.dumps({"count": len(jax.devices()), "places": places, "apart": apart}
 """
 
 
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("solver", ["DualNewton", "ProjectedGradient"])
 def test_work_stays_on_the_device_it_was_put_on(solver: str) -> None:
     pytest.importorskip("jax")

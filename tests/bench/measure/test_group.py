@@ -136,7 +136,7 @@ def test_a_problem_of_ones_own(tmp_path: Path) -> None:
     assert frame.k.tolist() == [5]
 
 
-@pytest.mark.thin(9)
+@pytest.mark.slow
 def test_float32_is_judged_in_float64(tmp_path: Path, backend: str) -> None:
     asked = suite(backends=[backend], dtypes=["float32", "float64"], tolerances=[1e-6])
     frame = measured(asked, tmp_path / "r.sqlite").set_index("dtype")
