@@ -73,7 +73,7 @@ def compare(
 
     Examples:
 
-        gfy compare                                         the default suite, under five minutes
+        gfy compare                                         the default suite, about twenty minutes
 
         gfy compare --suite smoke --backend torch           a quick look
 
