@@ -14,9 +14,10 @@ from bench.measure.clock import LoadMeter, overloaded
 
 def catalogue() -> tuple[Bar, ...]:
     """Every bar there is."""
-    from bench.gates.bars import gradients, growth, layers, native, speed
+    from bench.gates.bars import by_hand, gradients, growth, layers, native, speed, training
 
-    return (*speed.BARS, *speed.registered_bars(), *native.BARS, *growth.BARS, *gradients.BARS, *layers.BARS)
+    parts = (native, training, speed, by_hand, growth, gradients, layers)
+    return (*(bar for part in parts for bar in part.BARS), *speed.registered_bars())
 
 
 def options(argv: Sequence[str] | None) -> argparse.Namespace:

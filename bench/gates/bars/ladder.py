@@ -12,7 +12,7 @@ import numpy as np
 from bench.measure.clock import Program, rotate
 
 # From loose to tight: a contender is timed at the loosest one whose certificate meets the target.
-LADDER = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
+LADDER = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
 
 
 @dataclass

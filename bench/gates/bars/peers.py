@@ -15,33 +15,77 @@ from bench.gates.bars.line import Scale
 from bench.measure.programs import set_up
 from bench.plan.registry import make_solver
 from bench.problems.base import Named
-from bench.store.environment import cores
 from gfy.errors import UnsupportedError
 
 
-def jaxopt_adapter(name: str, max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
-    """A jaxopt solver behind its adapter: vmapped over the batch and jitted; its own default is 500 steps."""
-
-    def make(workload: Named, scale: Scale) -> Build:
-        import solvers
-
-        return solver_contender(workload, getattr(solvers, name)(), "jax", scale, False, max_steps, name)
-
-    return make
-
-
 def adapter(name: str, backend: str = "torch", max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
-    """A peer behind its adapter of `solvers.peers`: called on the host, or staged where it is a JAX library."""
+    """A peer behind its adapter of `solvers.peers`, staged where it is a JAX library."""
 
     def make(workload: Named, scale: Scale) -> Build:
-        solver = make_solver(name)
-        reason = solver.unsupported(workload.problem)
-        if reason is not None:
-            raise UnsupportedError(reason)
+        solver = _serving(name, workload)
         where = backend if backend in scale.backends else scale.backends[0]
         return solver_contender(workload, solver, where, scale, False, max_steps, name)
 
     return make
+
+
+def native(name: str) -> Callable[[Named, Scale], Build]:
+    """A quadratic-programming code on NumPy arrays in its own form: its matrices are made outside the clock."""
+
+    def make(workload: Named, scale: Scale) -> Build:
+        import gfy
+        from solvers.peers.quadratic import programs
+
+        solver = _serving(name, workload)
+        given = programs(workload.problem, workload.inputs, (workload.batch,))
+        given.hessian(0)
+
+        def build(tol: float) -> tuple[Contender, Callable[[], Any]]:
+            stop = gfy.Stop(tol=tol, max_steps=20_000)
+
+            def solve() -> np.ndarray:
+                p: np.ndarray = solver._batch(given, None, stop).p
+                return p
+
+            return Contender(name, solve, False, "numpy"), lambda: _feasible(workload, solve())
+
+        return build
+
+    return make
+
+
+def _serving(name: str, workload: Named) -> Any:
+    solver = make_solver(name)
+    reason = solver.unsupported(workload.problem)
+    if reason is not None:
+        raise UnsupportedError(reason)
+    return solver
+
+
+def torch_bisection(workload: Named, scale: Scale) -> Build:
+    """Bisection of the one-dimensional dual of rank 1 as a user writes it in torch, the whole batch at once."""
+    import torch
+
+    u, A = (torch.as_tensor(np.array(x)) for x in (workload.inputs.u, workload.inputs.A))
+    a, omega = A[..., 0], workload.problem.regularizer
+
+    def build(tol: float) -> tuple[Contender, Callable[[], Any]]:
+        def response(t: Any) -> Any:
+            return ((u - a * t[:, None] + omega.tilt) / omega.curvature).clamp(0.0, 1.0)
+
+        def solve() -> Any:
+            low, high = a.clamp(max=0.0).sum(-1), a.clamp(min=0.0).sum(-1)
+            while float((high - low).max()) > max(tol, 1e-15) * float(high.abs().max()):
+                t = (low + high) / 2
+                above = t > (a * response(t)).sum(-1)
+                high, low, before = torch.where(above, t, high), torch.where(above, low, t), (low, high)
+                if torch.equal(before[0], low) and torch.equal(before[1], high):
+                    break
+            return response((low + high) / 2)
+
+        return Contender("torch bisection by hand", solve, False, "torch"), solve
+
+    return build
 
 
 def scipy_lbfgsb(workload: Named, scale: Scale) -> Build:
@@ -78,27 +122,6 @@ def _shannon(p: np.ndarray) -> tuple[float, np.ndarray]:
     q = np.clip(p, 1e-15, 1.0 - 1e-15)  # log(0) has no gradient
     one, other = np.log(q), np.log1p(-q)
     return float(q @ one + (1.0 - q) @ other), one - other
-
-
-def cvxpy_osqp(workload: Named, scale: Scale) -> Build:
-    """CVXPY with OSQP: one parametrised (DPP) problem compiled once, a loop over the examples."""
-    import cvxpy as cp
-
-    k = workload.k
-    p = cp.Variable(k)
-    u, root = cp.Parameter(k), cp.Parameter(_root(workload, 0).shape)
-    on_simplex = workload.problem.domain.simplex
-    # BinaryGini is <p, p - 1>; Gini on the simplex is half of it.
-    gini = (cp.sum_squares(p) - cp.sum(p)) * (0.5 if on_simplex else 1.0)
-    limits = [p >= 0, cp.sum(p) == 1] if on_simplex else [p >= 0, p <= 1]
-    model = cp.Problem(cp.Maximize(u @ p - 0.5 * cp.sum_squares(root.T @ p) - gini), limits)
-    roots = [_root(workload, i) for i in range(workload.batch)]
-
-    def settings(tol: float) -> dict[str, Any]:
-        return {"solver": cp.OSQP, "eps_abs": tol, "eps_rel": tol, "max_iter": 100_000, "polishing": True}
-
-    given = [(u, np.asarray(workload.inputs.u)), (root, roots)]
-    return _cvxpy_loop("cvxpy + OSQP", workload, model, p, given, settings)
 
 
 def cvxpy_clarabel(workload: Named, scale: Scale) -> Build:
@@ -171,28 +194,6 @@ def jaxopt_mirror_descent(workload: Named, scale: Scale) -> Build:
     return build
 
 
-def proxsuite_dense(workload: Named, scale: Scale) -> Build:
-    """proxsuite's dense solver on the whole batch, on all cores; its matrices are made outside the clock."""
-    from proxsuite import proxqp
-
-    k = workload.k
-    hessians = [_root(workload, i) @ _root(workload, i).T + 2.0 * np.eye(k) for i in range(workload.batch)]
-    scores = np.asarray(workload.inputs.u)
-    low, high = np.zeros(k), np.ones(k)
-
-    def solve(tol: float) -> np.ndarray:
-        batch = proxqp.dense.VectorQP()
-        for hessian, score in zip(hessians, scores, strict=True):
-            qp = proxqp.dense.QP(k, 0, 0, True)
-            qp.settings.eps_abs, qp.settings.eps_rel = tol, 0.0
-            qp.init(hessian, -(score + 1.0), None, None, None, None, None, low, high)
-            batch.append(qp)
-        proxqp.dense.solve_in_parallel(batch, cores())
-        return np.clip(np.stack([qp.results.x for qp in batch]), 0.0, 1.0)
-
-    return lambda tol: (Contender("proxsuite", lambda: solve(tol), False, "numpy"), lambda: solve(tol))
-
-
 def _example(workload: Named, i: int) -> Any:
     ranks = workload.problem.energy.ranks
     cut = {f: x[i] if x.ndim > ranks[f] else x for f, x in workload.inputs._asdict().items()}
@@ -214,31 +215,35 @@ def _feasible(workload: Named, p: np.ndarray) -> np.ndarray:
 
 
 PEERS: dict[str, tuple[str, Callable[[Named, Scale], Build]]] = {
-    "JaxoptBoxCDQP": ("jaxopt", jaxopt_adapter("JaxoptBoxCDQP")),
-    "JaxoptProjectedGradient": ("jaxopt", jaxopt_adapter("JaxoptProjectedGradient", 2_000)),
-    "JaxoptBoxOSQP": ("jaxopt", jaxopt_adapter("JaxoptBoxOSQP")),
+    "JaxoptBoxCDQP": ("jaxopt", adapter("JaxoptBoxCDQP", "jax")),
+    "JaxoptProjectedGradient": ("jaxopt", adapter("JaxoptProjectedGradient", "jax", 2_000)),
     "scipy L-BFGS-B": ("scipy", scipy_lbfgsb),
-    "cvxpy + OSQP": ("cvxpy", cvxpy_osqp),
     "cvxpy + Clarabel": ("cvxpy", cvxpy_clarabel),
     "jaxopt MirrorDescent": ("jaxopt", jaxopt_mirror_descent),
-    "proxsuite": ("proxsuite", proxsuite_dense),
-    "MujocoBoxQP": ("mujoco", adapter("MujocoBoxQP")),
-    "Daqp": ("daqp", adapter("Daqp")),
-    "Quadprog": ("quadprog", adapter("Quadprog")),
-    "Piqp": ("piqp", adapter("Piqp")),
-    "Moreau": ("moreau", adapter("Moreau")),
+    "MujocoBoxQP": ("mujoco", native("MujocoBoxQP")),
+    "Daqp": ("daqp", native("Daqp")),
+    "Quadprog": ("quadprog", native("Quadprog")),
+    "Piqp": ("piqp", native("Piqp")),
+    "Moreau": ("moreau", native("Moreau")),
+    "Osqp": ("osqp", native("Osqp")),
+    "Clarabel": ("clarabel", native("Clarabel")),
+    "Proxsuite": ("proxsuite", native("Proxsuite")),
     "Qpax": ("qpax", adapter("Qpax", "jax")),
-    "Osqp": ("osqp", adapter("Osqp")),
-    "Clarabel": ("clarabel", adapter("Clarabel")),
-    "Proxsuite": ("proxsuite", adapter("Proxsuite")),
     "ScipyFindRoot": ("scipy", adapter("ScipyFindRoot")),
     "JaxoptBisection": ("jaxopt", adapter("JaxoptBisection", "jax")),
+    "torch bisection": ("torch", torch_bisection),
     "ByHand": ("torch", adapter("ByHand", "torch", 20_000)),
     "ByHand in JAX": ("jax", adapter("ByHand", "jax", 20_000)),
 }
-# Their time is proportional to the number of examples.
-LOOPS = (
-    "scipy L-BFGS-B", "cvxpy + OSQP", "cvxpy + Clarabel", "MujocoBoxQP", "Quadprog", "Piqp", "Osqp", "Clarabel",
+# They run on the processor, whatever device is asked for.
+HOST = (
+    "scipy L-BFGS-B", "cvxpy + Clarabel", "MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Moreau", "Osqp", "Clarabel",
+    "Proxsuite", "ScipyFindRoot", "torch bisection",
+)  # fmt: skip
+# Those whose time is not proportional to the number of examples, or who are close rivals: timed on the whole batch.
+WHOLE = (
+    "MujocoBoxQP", "jaxopt MirrorDescent", "ScipyFindRoot", "JaxoptBisection", "torch bisection", "ByHand",
+    "ByHand in JAX", "JaxoptBoxCDQP", "JaxoptProjectedGradient",
 )  # fmt: skip
 
 
@@ -247,7 +252,8 @@ def peers(
 ) -> tuple[list[Contender], list[str]]:
     """The peers of these names that are installed and run, certified; and a sentence for each that is not.
 
-    A loop over examples may be timed on the first few: its seconds are scaled to the batch, and it says so.
+    Where `examples` is given, a code that works off one example after another (on every core that it uses) is timed on
+    the first few: its seconds are scaled to the batch, and it says so.
     """
     found, absent = [], []
     for name in names:
@@ -255,7 +261,8 @@ def peers(
         if importlib.util.find_spec(library) is None:
             absent.append(f"{name} is not installed")
             continue
-        part = workload.first(examples) if examples and name in LOOPS else workload
+        short = examples is not None and examples < workload.batch and name not in WHOLE
+        part = workload.first(examples or 0) if short else workload
         try:
             contender = certified(part, make(part, scale), target)
         except Exception as error:  # a peer that breaks down is told in the line, and the others go on

@@ -10,7 +10,7 @@ import pytest
 from bench.gates.bars.contenders import certified, solver_contender
 from bench.gates.bars.ladder import Contender
 from bench.gates.bars.line import Scale
-from bench.gates.bars.peers import LOOPS, PEERS
+from bench.gates.bars.peers import HOST, PEERS
 from bench.gates.problems import make, registered
 from bench.plan.registry import make_solver
 from bench.problems.base import Named
@@ -28,7 +28,7 @@ class Group(NamedTuple):
 
 
 LOW_RANK = ((174, 64, 1), (12, 4, 1))
-BOX = ("JaxoptBoxCDQP", "JaxoptProjectedGradient", "scipy L-BFGS-B", "cvxpy + OSQP", "proxsuite")
+BOX = ("JaxoptBoxCDQP", "JaxoptProjectedGradient", "scipy L-BFGS-B", "MujocoBoxQP", "Daqp", "Proxsuite")
 JAXOPT = ("JaxoptProjectedGradient",)
 GROUPS = {
     "pairwise-gini": Group(*LOW_RANK, ("DualNewton", "CoordinateAscent"), BOX),
@@ -75,7 +75,7 @@ def test_ours(benchmark: Any, family: str, solver: str, backend: str, device: st
 def test_peer(benchmark: Any, family: str, peer: str, device: str, tiny: bool) -> None:
     library, build = PEERS[peer]
     pytest.importorskip(library)
-    if device != "cpu" and peer in LOOPS:
+    if device != "cpu" and peer in HOST:
         pytest.skip(f"{peer} runs on the host only")
     work = workload(family, tiny)
     run(benchmark, work, certified(work, build(work, Scale(device=device)), TARGET))

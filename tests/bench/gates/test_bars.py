@@ -132,8 +132,9 @@ def test_every_bar_of_the_two_issues_is_in_the_catalogue() -> None:
     names = [bar.name for bar in command.catalogue()]
     assert len(set(names)) == len(names)
     assert {bar.issue for bar in command.catalogue()} == {"speed", "gradients"}
-    speed = ("rank1-gini", "rank8-gini", "rank1-shannon", "dense-gini", "concave-spen", "growth", "memory")
-    gradients = ("envelope-cost", "implicit-cost", "agreement", "unrolled-memory", "layers")
+    speed = ("dense-box", "dense-simplex", "rank1", "rank8", "rank1-shannon", "concave-spen", "growth", "memory",
+             "threads", "warm-start")  # fmt: skip
+    gradients = ("envelope-dense", "envelope-cost", "implicit-cost", "agreement", "unrolled-memory", "layers")
     for name in (*speed, *gradients):
         assert name in names
 
