@@ -1,7 +1,7 @@
 """The stored trainings of the multilabel experiment as lines of the paper's three tables, and its studies.
 
 A table's lines follow from the rows: energies under one loss and gradient, gradients of one energy and loss, losses of
-one energy. Rows of an earlier recipe, or of a shorter run than the longest one stored, are left out.
+one energy. Rows of an earlier protocol, or of a shorter run than the longest one stored, are left out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ENERGIES = ("unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen
 LOSSES = ("gfy", "energy", "cross_entropy", "perceptron")
 DATASETS = ("yeast", "scene", "birds", "emotions", "cal500", "mediamill-reduced")
 OURS = ("pairwise", "gfy", "envelope")
+# What is told of the predictions beside the paper's accuracy, as fractions in the rows and in % here.
+MEASURES = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming")
 # Until this day derivatives of rectifier energies were wrong where p* lies on kinks: such rows are to be run again.
 KINKS_RIGHT_SINCE = "2026-11-18"
 RECTIFIERS = ("spen", "concave-spen")
@@ -39,6 +41,7 @@ class Effort:
     rates: int
     seeds: int
     decay: bool
+    finalists: int = 0  # settings on which all seeds vote; 0 where each seed voted on every setting
 
     @property
     def settings(self) -> int:
@@ -51,24 +54,35 @@ class Effort:
 
 
 def trained(frame: pd.DataFrame) -> tuple[pd.DataFrame, Effort | None]:
-    """The good rows of the newest recipe and the largest effort, one per cell, and that effort."""
+    """The good rows of the newest protocol and the largest effort, one per cell, and that effort."""
     rows = frame[
         (frame["kind"] == "multilabel") & (frame["family"] == "multilabel") & (frame["status"] == "ok")
-    ]
+    ].sort_values("created", kind="stable")
     if rows.empty:
         return rows, None
     params = rows["problem_params"].map(parsed)
-    recipes = params.map(lambda p: p.get("recipe") if isinstance(p.get("recipe"), int) else 0)
-    rows, params = rows[recipes == recipes.max()], params[recipes == recipes.max()]
+    protocols = params.map(_protocol)
+    latest = max(
+        reversed(protocols.tolist()), key=lambda one: one[0]
+    )  # of several written ones the last used
+    newest = protocols.map(lambda one: one == latest)
+    rows, params = rows[newest], params[newest]
     efforts = [_effort(p, int(b)) for p, b in zip(params, rows["batch"], strict=True)]
     most = max(efforts, key=lambda e: (e.epochs * e.settings * e.seeds, e.epochs))
-    rows = rows[[e == most for e in efforts]].sort_values("created", kind="stable")
+    rows = rows[[e == most for e in efforts]]
     return rows.drop_duplicates(["problem", "energy", "loss", "gradient"], keep="last"), most
 
 
+def _protocol(params: dict[str, Any]) -> tuple[float, str]:
+    """What a row was made under: the digest of a written protocol, or before there was one the recipe's number."""
+    if "protocol" in params:
+        return float("inf"), str(params["protocol"])
+    return float(params["recipe"]) if isinstance(params.get("recipe"), int) else 0.0, ""
+
+
 def _effort(params: dict[str, Any], batch: int) -> Effort:
-    seeds = len(params["seeds"])
-    return Effort(params["epochs"], batch, params["penalties"], params["rates"], seeds, bool(params["decay"]))
+    numbers = (params["epochs"], batch, params["penalties"], params["rates"], len(params["seeds"]))
+    return Effort(*numbers, bool(params["decay"]), int(params.get("finalists", 0)))
 
 
 def lines(
@@ -82,8 +96,8 @@ def lines(
         tables: Only these of `TABLES`; all where empty.
 
     Returns:
-        The lines (`COLUMNS`, then difference, held_out, penalty, rate, inner_gap, votes, the row's id and whether it
-        was trained with wrong gradients) and the effort that was spent on each; None where there are no rows.
+        The lines (`COLUMNS`, then `MEASURES`, difference, held_out, penalty, rate, inner_gap, votes, the row's id and
+        whether it was trained with wrong gradients) and the effort spent on each; None where there are no rows.
     """
     rows, effort = trained(frame)
     if datasets:
@@ -95,6 +109,7 @@ def lines(
     ]
     names = [
         *COLUMNS,
+        *MEASURES,
         "difference",
         "held_out",
         "penalty",
@@ -144,6 +159,7 @@ def _line(table: str, row: dict[str, Any]) -> dict[str, Any]:
         "sd": round(row["score_sd"], 3),
         "paper": paper,
         "seconds": round(extra["seconds"], 1),
+        **{name: _percent(extra.get("metrics") or {}, name) for name in MEASURES},
         "difference": None if paper is None else round(row["score"] - paper, 2),
         "held_out": round(extra["held_out_accuracy"], 2),
         "penalty": extra["chosen"]["penalty"],
@@ -153,6 +169,24 @@ def _line(table: str, row: dict[str, Any]) -> dict[str, Any]:
         "id": row.get("id", row["key"]),
         "wrong_gradients": row["energy"] in RECTIFIERS and str(row["created"]) < KINKS_RIGHT_SINCE,
     }
+
+
+def _percent(measured: dict[str, Any], name: str) -> float | None:
+    return round(100 * measured[name], 3) if name in measured else None
+
+
+def seeds(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFrame:
+    """One line per cell and seed: its test accuracy and the other measures, in %."""
+    rows, _ = trained(frame)
+    rows = rows[rows["problem"].isin(datasets)] if datasets else rows
+    found = [
+        {"dataset": row["problem"], "energy": row["energy"], "loss": row["loss"], "gradient": row["gradient"],
+         "seed": one["seed"], **{name: _percent(one, name) for name in ("accuracy", *MEASURES)}, "row": row["key"]}
+        for row in sorted(rows.to_dict("records"), key=_place)
+        for one in parsed(row["extra"]).get("seeds", [])
+    ]  # fmt: skip
+    names = ["dataset", "energy", "loss", "gradient", "seed", "accuracy", *MEASURES, "row"]
+    return pd.DataFrame(found, columns=names)
 
 
 def study(frame: pd.DataFrame, name: str, datasets: Sequence[str] = ()) -> pd.DataFrame:

@@ -150,18 +150,21 @@ def trained(
     dataset: str = "yeast", energy: str = "pairwise", accuracy: float = 80.3, **given: Any
 ) -> dict[str, Any]:
     """The row of one cell of the multilabel tables: the paper's effort unless `effort` says otherwise."""
-    effort = {"epochs": 100, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True} | given.pop(
-        "effort", {}
-    )
+    effort = {"epochs": 100, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True,
+              "finalists": 10} | given.pop("effort", {})  # fmt: skip
     told = {
         "seconds": 12.34, "held_out_accuracy": 80.0, "chosen": {"penalty": 0.1, "rate": 0.01, "gain": 1.0},
         "training": {"selection": 3}, "right_decisions": [14, 20, 33, 42],
+        "metrics": {"micro_f1": 0.6, "macro_f1": 0.3, "example_f1": 0.5, "subset_accuracy": 0.1, "hamming": 0.2},
+        "seeds": [{"seed": s, "accuracy": (accuracy + d) / 100, "micro_f1": 0.6, "macro_f1": 0.3, "example_f1": 0.5,
+                   "subset_accuracy": 0.1, "hamming": 0.2} for s, d in enumerate((-0.2, 0.0, 0.2))],
     } | given.pop("extra", {})  # fmt: skip
     return {
         "kind": "multilabel", "status": "ok", "problem": dataset, "family": "multilabel", "energy": energy,
         "regularizer": "gini", "loss": "gfy", "gradient": "envelope", "batch": 32, "k": 14, "score": accuracy,
         "score_sd": 0.2, "score_name": "test accuracy (%)", "gap": 1e-9, "concave": 1, "machine": "m1",
-        "solver": "DualNewton", "problem_params": {"recipe": 3, "solver": "auto", **effort}, "extra": told, **given,
+        "solver": "DualNewton", "problem_params": {"protocol": "f00d", "solver": "auto", **effort}, "extra": told,
+        **given,
     }  # fmt: skip
 
 

@@ -30,10 +30,14 @@ def rows(synthetic, tmp_path: Path) -> pd.DataFrame:
             store.put(synthetic.trained("yeast", energy, accuracy, **given))
         store.put(synthetic.trained("scene", accuracy=91.0, extra={"training": {"selection": 1}}))
         store.put(synthetic.trained("own-data", accuracy=70.0))
-        # A shorter run and an earlier recipe of the same cell are stored too; neither is shown.
+        # A shorter run, an earlier protocol and a recipe from before there was one are stored too; none is shown.
         store.put(synthetic.trained(accuracy=1.0, effort={"epochs": 10}))
         old = {"recipe": 2, "epochs": 900, "penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": True}
         store.put(synthetic.trained(accuracy=2.0, problem_params=old))
+        earlier = {**old, "protocol": "0ff", "finalists": 10}
+        store.put(
+            synthetic.trained(accuracy=2.5, problem_params=earlier, created="2025-01-01T00:00:00+00:00")
+        )
         store.put(synthetic.trained("emotions", accuracy=3.0, status="crashed", reason="because"))
         return store.frame()
 
@@ -75,7 +79,7 @@ def test_the_caption_says_what_was_run(rows: pd.DataFrame, synthetic, tmp_path: 
     assert "100 epochs of Adam with a rate that falls" in said
     assert "50 settings (5 penalties, 10 rates)" in said
     assert "of 3 seeds" in said
-    assert "the vote of 1 seed on scene; the vote of 3 seeds on yeast, own-data" in said
+    assert "the first seed votes on every setting, all 3 seeds on the 10 that it likes best" in said
     assert "short" not in said
     with Store(tmp_path / "quick.sqlite") as store:
         quick = {"epochs": 10, "penalties": 2, "rates": 4, "seeds": [0], "decay": False}
@@ -89,16 +93,27 @@ def test_the_caption_says_what_was_run(rows: pd.DataFrame, synthetic, tmp_path: 
 
 def test_the_files_show_ours_beside_the_papers(rows: pd.DataFrame, tmp_path: Path) -> None:
     paths = write_multilabel(rows, tmp_path / "out")
-    assert [path.name for path in paths] == [f"multilabel{s}" for s in (".csv", ".md", ".html", ".tex")]
+    suffixes = (".csv", ".md", ".html", ".tex", "-seeds.csv")
+    assert [path.name for path in paths] == [f"multilabel{s}" for s in suffixes]
     read = list(csv.DictReader(paths[0].read_text().splitlines()))
     assert tuple(read[0]) == COLUMNS
     assert (read[1]["accuracy"], read[1]["paper"]) == ("80.4", "80.19")
-    markdown, html, latex = (path.read_text("utf-8") for path in paths[1:])
+    markdown, html, latex = (path.read_text("utf-8") for path in paths[1:4])
     assert "| 80.40 ± 0.20 | 80.19 | +0.21 |" in markdown
     assert "yeast pairwise implicit -1.33 (seeds apart by 0.20)" in markdown
     assert "<td>80.40 ± 0.20</td>" in html
     assert r"80.40 \ensuremath{\pm} 0.20 (80.19)" in latex
     assert latex.count(r"\end{tabular}") == 3
+    assert (
+        "| yeast | unary-linear | gfy | envelope | 79.90 | 60.00 | 30.00 | 50.00 | 10.00 | 20.00 |"
+        in markdown
+    )
+    assert "| yeast | pairwise | energy | envelope | +0.00 | [+0.00, +0.00] | tie |" in markdown.replace(
+        "\\", ""
+    )
+    seeds = list(csv.DictReader(paths[4].read_text().splitlines()))
+    assert len(seeds) == 3 * (len(MODELS) + 2)
+    assert (seeds[0]["energy"], seeds[0]["seed"], seeds[0]["accuracy"]) == ("unary-linear", "0", "79.7")
 
 
 def test_an_empty_store_gives_a_page_that_says_so(tmp_path: Path) -> None:

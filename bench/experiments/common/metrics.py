@@ -30,7 +30,8 @@ def precision_at(P: np.ndarray, Y: np.ndarray, k: int) -> float:
 
 
 def metrics(P: np.ndarray, Y: np.ndarray) -> dict[str, float]:
-    """All of them, as fractions; a label never given and never predicted counts zero in the macro F1."""
+    """All of them, as fractions; a label never given and never predicted counts zero in the macro F1, and so does an
+    example without labels for which none is predicted in the example F1."""
     P, truth = np.asarray(P, dtype=float), np.asarray(Y) > 0.5
     if P.shape != truth.shape or P.ndim != 2 or 0 in P.shape:
         raise GfyValueError(
@@ -40,12 +41,14 @@ def metrics(P: np.ndarray, Y: np.ndarray) -> dict[str, float]:
         raise GfyValueError("a prediction is not a finite number: the network has diverged")
     chosen = decode(P)
     both, either = (chosen & truth).sum(axis=0), chosen.sum(axis=0) + truth.sum(axis=0)
+    shared, named = (chosen & truth).sum(axis=1), chosen.sum(axis=1) + truth.sum(axis=1)
     accuracy = float((chosen == truth).mean())
     return {
         "accuracy": accuracy,
         "hamming": 1.0 - accuracy,
         "micro_f1": float(2 * both.sum() / max(either.sum(), 1)),
         "macro_f1": float((2 * both / np.maximum(either, 1)).mean()),
+        "example_f1": float((2 * shared / np.maximum(named, 1)).mean()),
         "subset_accuracy": float((chosen == truth).all(axis=1).mean()),
         **{f"precision_at_{k}": precision_at(P, truth, k) for k in (1, 3, 5) if k <= P.shape[1]},
     }

@@ -16,9 +16,9 @@ GRADIENTS = ("envelope", "implicit", "unrolled")
 
 
 def make_solver(name: str, model: Model, loss: str) -> Any:
-    """The inner solver: "auto" is the exact one where there is one, and the fixed-point iteration for a SPEN."""
+    """The inner solver: "auto" is the exact one where there is one, and a few steps on the dual for a SPEN."""
     import solvers
-    from solvers.methods.fixed_point import FixedPoint
+    from bench.experiments.common.kinked import DualSteps
     from solvers.methods.nearly_linear import NearlyLinear
 
     if name != "auto":
@@ -31,8 +31,8 @@ def make_solver(name: str, model: Model, loss: str) -> Any:
         "unary-linear": solvers.ClosedForm(),
         "unary-rectifier": solvers.ClosedForm(),
         "pairwise": solvers.DualNewton(),
-        "spen": FixedPoint(),
-        "concave-spen": FixedPoint(),
+        "spen": DualSteps(),
+        "concave-spen": DualSteps(),
     }[model.energy]
 
 
@@ -50,10 +50,13 @@ def make_gradient(name: str, loss: str) -> Any:
 
 
 def make_loss(model: Model, loss: str, solver: Any, gradient: Any, stop: Any) -> Any:
-    """A callable loss(v, y, p0) -> [...] with `.predict(v, p0)`."""
+    """A callable loss(v, y) -> [...]."""
     import gfy
+    from bench.experiments.common.kinked import DualSteps, KinkedLoss
 
     problem = model.problem()
+    if loss == "gfy" and isinstance(solver, DualSteps) and isinstance(gradient, gfy.Envelope):
+        return KinkedLoss(problem, stop.max_steps)  # the solve has the multipliers: they are not sought again
     common = {"solver": solver, "gradient": gradient, "stop": stop}
     if loss in ("cross_entropy", "squared"):
         return gfy.ArgmaxLoss(loss, problem, **common)

@@ -33,6 +33,7 @@ class Recipe:
     tol: float = 1e-6
     max_steps: int = 50
     decay: bool = False  # let the rate fall linearly to zero
+    predict_steps: int | None = None  # inner steps of a prediction; None: as many as in training
     options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +45,12 @@ class Recipe:
         import gfy
 
         return gfy.Stop(tol=self.tol, max_steps=self.max_steps)
+
+    def predicting(self) -> Any:
+        """When the inner solve of a prediction stops."""
+        import gfy
+
+        return gfy.Stop(tol=self.tol, max_steps=self.predict_steps or self.max_steps)
 
     def inner_solver(self) -> Any:
         return make_solver(self.solver, self.model, self.loss)
@@ -74,9 +81,14 @@ class Settings:
     def __len__(self) -> int:
         return len(self.rates)
 
-    def at(self, index: int) -> Settings:
-        pick = slice(index, index + 1)
+    def at(self, *places: int) -> Settings:
+        """The settings at some places, in the order given."""
+        pick = list(places)
         return Settings(self.penalties[pick], self.rates[pick], self.gains[pick])
+
+    def ranked(self, scores: np.ndarray) -> list[int]:
+        """Places from the best of the scores [H] down; of equals the larger penalty first, then the smaller rate."""
+        return [int(place) for place in np.lexsort((self.rates, -self.penalties, -scores))]
 
     def as_dict(self, index: int) -> dict[str, float]:
         return {
@@ -90,9 +102,14 @@ def one_setting(penalty: float, rate: float, gain: float = 1.0) -> Settings:
     return Settings(*(np.array([value], np.float32) for value in (penalty, rate, gain)))
 
 
-def grid(gains: Sequence[float] = (1.0,), penalties: int = 5, rates: int = 10) -> Settings:
-    """The paper's grid: log-spaced penalties in [1e-4, 1e1] and rates in [1e-5, 1e-1]."""
-    axes = np.meshgrid(np.logspace(-4, 1, penalties), np.logspace(-5, -1, rates), gains, indexing="ij")
+def grid(
+    penalties: tuple[float, float, int] = (1e-4, 1e1, 5),
+    rates: tuple[float, float, int] = (1e-5, 1e-1, 10),
+    gains: Sequence[float] = (1.0,),
+) -> Settings:
+    """Log-spaced penalties and rates, each as (first, last, number); the paper's grid unless told otherwise."""
+    spaced = [np.geomspace(first, last, number) for first, last, number in (penalties, rates)]
+    axes = np.meshgrid(*spaced, gains, indexing="ij")
     return Settings(*(axis.ravel().astype(np.float32) for axis in axes))
 
 
@@ -200,7 +217,7 @@ class Trainer:
         import jax
 
         problem = predicting_problem(self.recipe.model, self.recipe.loss)
-        solver, stop = self.recipe.inner_solver(), self.recipe.stop()
+        solver, stop = self.recipe.inner_solver(), self.recipe.predicting()
 
         def one(p: Params) -> Any:
             return solver.solve(problem, self.recipe.model.input(p, X), None, stop).p

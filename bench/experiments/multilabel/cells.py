@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.experiments.common.models import ENERGIES, Model
 from bench.experiments.common.training import Recipe, Settings, grid
+from bench.experiments.multilabel.written import protocol
 from bench.store import key_of
 from gfy.errors import GfyValueError
 
@@ -36,30 +37,24 @@ _ROWS = {
         ("pairwise", "perceptron", "envelope"),
     ],
 }
-# Held-out examples from which on one seed's vote on the setting is steady enough; fewer are asked with every seed.
-# At scene's 303 one seed's vote chose two settings for the same loss, one under each gradient: not enough.
-STEADY = 350
-# Part of every row's identity; raised whenever what a cell trains changes in a way that its own fields do not show.
-RECIPE = 3
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on a cell: the paper's protocol, or a short one to see that everything runs."""
+    """How much is spent on a cell: what the protocol asks for, or less to see that everything runs."""
 
-    epochs: int = 100
-    batch: int = 32
-    penalties: int = 5
-    rates: int = 10
-    seeds: tuple[int, ...] = (0, 1, 2)
-    decay: bool = True  # the rate falls linearly to zero: the last epoch is then no lucky or unlucky draw
+    epochs: int = protocol().epochs
+    batch: int = protocol().batch
+    penalties: int = protocol().penalties[2]
+    rates: int = protocol().rates[2]
+    seeds: tuple[int, ...] = protocol().seeds
+    decay: bool = protocol().schedule == "linear"
+    finalists: int = protocol().finalists
 
     def settings(self, gain: float = 1.0) -> Settings:
-        return grid((gain,), self.penalties, self.rates)
-
-    def votes(self, held_out: int) -> tuple[int, ...]:
-        """The seeds that vote on the setting, given how many examples are held out."""
-        return self.seeds[:1] if held_out >= STEADY else self.seeds
+        """The grid of penalties and rates, in the order in which ties are resolved."""
+        written = protocol()
+        return grid((*written.penalties[:2], self.penalties), (*written.rates[:2], self.rates), (gain,))
 
 
 FULL = Effort()
@@ -97,7 +92,7 @@ class Cell:
             "rank": self.rank if self.energy == "pairwise" else None,
             "loss": self.loss,
             "gradient": self.gradient,
-            "problem_params": {"recipe": RECIPE, "solver": self.solver, **effort},
+            "problem_params": {"protocol": protocol().digest, "solver": self.solver, **effort},
         }
 
     @property
@@ -105,10 +100,11 @@ class Cell:
         return key_of(self.columns)
 
     def recipe(self, features: int, labels: int) -> Recipe:
-        """Exact inner solves to float32's accuracy; a SPEN, which has kinks, takes a few fixed-point steps."""
-        model = Model(self.energy, features, labels, self.rank, self.regularizer)
+        """Exact inner solves to float32's accuracy; a SPEN, which has kinks, takes a few steps on its dual."""
+        said = protocol()
+        model = Model(self.energy, features, labels, self.rank, self.regularizer, prior_start=said.spen_start)
         inexact = self.energy in ("spen", "concave-spen") and self.solver == "auto"
-        tol, steps = (1e-3, 12) if inexact else (1e-4, 50)
+        tol, steps = (said.spen_tol, said.spen_max_steps) if inexact else (said.tol, said.max_steps)
         return Recipe(
             model,
             self.loss,
@@ -119,6 +115,7 @@ class Cell:
             tol,
             steps,
             self.effort.decay,
+            said.spen_predict_steps if inexact else None,
         )
 
 

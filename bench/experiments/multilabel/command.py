@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+ON_HELD_OUT = ("gain", "recipe")  # studies that read no test part: what the protocol is chosen by
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of the command; empty choices mean all."""
@@ -36,6 +39,7 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
 
     from bench.datasets.catalogue import NAMES
     from bench.experiments.multilabel.run import fill, missing
+    from bench.experiments.multilabel.written import check_committed, check_rows, protocol
     from bench.store.environment import cores
 
     for name in options.datasets:
@@ -48,12 +52,16 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
     console = Console()
     store = Store(options.out / ("multilabel-quick.sqlite" if options.quick else "multilabel.sqlite"))
     try:
+        if not options.studies or set(options.studies) - set(ON_HELD_OUT):
+            check_rows(store.frame(), protocol().digest)
         if options.studies:
             from bench.experiments.multilabel.studies import run_studies
 
             run_studies(options.studies, options.datasets, effort, store, options.data_dir, console.print)
             show(store.frame())
             return
+        if not (options.quick or options.stored_only):
+            check_committed()
         cells = plan(datasets, tables, effort)
         todo = len(missing(cells, store))
         console.print(f"{len(cells)} cells, {len(cells) - todo} stored already, {todo} to train")

@@ -17,13 +17,14 @@ from typing import Any
 from bench.datasets.load import load
 from bench.experiments.common import fill as common
 from bench.experiments.common.training import Recipe
-from bench.experiments.multilabel.cells import RECIPE, Cell, Effort
+from bench.experiments.multilabel.cells import Cell, Effort
 from bench.experiments.multilabel.protocol import select
 from bench.measure.clock import Stopwatch
 from bench.plan import matrix
 from bench.store import Store, key_of
 
 DATASETS = ("yeast", "birds", "emotions")
+RECIPE = 3  # part of a trial's identity; raised when what it trains changes in a way that its other fields do not show
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class Trial:
         return replace(recipe, model=replace(recipe.model, **model), **self.recipe)
 
 
-_BACKTRACKING = "ProjectedGradient(step_rule='backtracking')"
 TRIALS = (
     Trial("unary-rectifier", "as used"),
     Trial("unary-rectifier", "constant rate", {"decay": False}),
@@ -71,8 +71,7 @@ TRIALS = (
     Trial("spen", "prior starts at zero", model={"prior_start": "zero"}),
     Trial("spen", "prior starts with both signs", model={"prior_start": "signed"}),
     Trial("spen", "prior of min(100, d / 3) units", model={"prior_units": "hidden"}),
-    Trial("spen", "24 inner steps", recipe={"max_steps": 24}),
-    Trial("spen", "projected gradient, 12 steps", recipe={"solver": _BACKTRACKING}),
+    Trial("spen", "48 inner steps", recipe={"max_steps": 48}),
     Trial("concave-spen", "as used"),
     Trial("concave-spen", "prior of min(100, d / 3) units", model={"prior_units": "hidden"}),
 )
@@ -115,13 +114,12 @@ def _row(
     recipe = trial.changed(Cell(dataset, trial.energy, effort=spent).recipe(data.features, data.labels))
     settings = spent.settings(trial.gain)
     watch = Stopwatch()
-    held_out, _ = select(recipe, settings, spent, data)
-    mean = 100 * held_out.mean(axis=0)
-    best = int(mean.argmax())
-    chosen = settings.as_dict(best)
+    votes = select(recipe, settings, spent, data.train)
+    score = votes.mean[votes.chosen]
+    chosen = settings.as_dict(votes.chosen)
     line = {
         "dataset": dataset, "energy": trial.energy, "choice": trial.choice,
-        "held_out_accuracy": round(float(mean[best]), 3), "votes": len(held_out),
+        "held_out_accuracy": round(score, 3), "votes": len(spent.seeds),
         "penalty": float(f"{chosen['penalty']:.3g}"), "rate": float(f"{chosen['rate']:.3g}"),
         "seconds": round(watch.processor_s, 1),
     }  # fmt: skip
@@ -129,5 +127,5 @@ def _row(
         **trial.columns(dataset, effort), "status": "ok", "domain": "box", "k": data.labels,
         "solver": recipe.inner_solver().name, "backend": "jax", "device": "cpu",
         "dtype": "float32", "tol": recipe.tol, "max_steps": recipe.max_steps,
-        "score": float(mean[best]), "score_name": "held-out accuracy (%)", "extra": line,
+        "score": score, "score_name": "held-out accuracy (%)", "extra": line,
     }  # fmt: skip

@@ -128,9 +128,10 @@ def test_the_plan_and_the_papers_figures() -> None:
 
 def stored_row(cell: Cell, score: float) -> dict[str, Any]:
     chosen = {"penalty": 0.1, "rate": 0.01, "gain": 1.0}
-    extra = {"seconds": 12.34, "held_out_accuracy": 80.0, "chosen": chosen}
+    extra = {"seconds": 12.34, "held_out_accuracy": 80.0, "chosen": chosen, "right_decisions": [30, 40]}
     return {
         **cell.columns,
+        "k": 14,
         "status": "ok",
         "score": score,
         "score_sd": 0.25,

@@ -18,6 +18,9 @@ def test_metrics_agree_with_scikit_learn(rng: np.random.Generator) -> None:
     assert found["subset_accuracy"] == pytest.approx(sklearn.accuracy_score(Y, chosen))
     for kind in ("micro", "macro"):
         assert found[f"{kind}_f1"] == pytest.approx(sklearn.f1_score(Y, chosen, average=kind))
+    assert found["example_f1"] == pytest.approx(
+        sklearn.f1_score(Y, chosen, average="samples", zero_division=0)
+    )
     assert right_decisions(P, Y).sum() == round(found["accuracy"] * 31 * 7)
 
 

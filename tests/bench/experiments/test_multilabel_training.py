@@ -12,12 +12,13 @@ jax = pytest.importorskip("jax", reason="training is in JAX: pip install 'gfy-su
 for package in ("optax", "sklearn"):
     pytest.importorskip(package, reason=f"{package} is not installed: pip install 'gfy-suite[train,data]'")
 
+from bench.datasets.mulan import Part  # noqa: E402
 from bench.datasets.splits import Dataset, Scaler, development_split, normalised  # noqa: E402
 from bench.datasets.synthetic import correlated  # noqa: E402
 from bench.experiments.common.models import ENERGIES, Model  # noqa: E402
 from bench.experiments.common.training import Recipe, Settings, Trainer, batches, grid, one_setting  # noqa: E402
-from bench.experiments.multilabel.cells import STEADY, Cell, Effort  # noqa: E402
-from bench.experiments.multilabel.protocol import run_cell  # noqa: E402
+from bench.experiments.multilabel.cells import Cell, Effort  # noqa: E402
+from bench.experiments.multilabel.protocol import run_cell, select  # noqa: E402
 from bench.experiments.train.saved import Saved, predict, read, save  # noqa: E402
 from gfy.errors import GfyValueError  # noqa: E402
 from solvers.methods.nearly_linear import NearlyLinear  # noqa: E402
@@ -166,10 +167,41 @@ def test_both_spens_start_from_one_concave_energy() -> None:
         Model("spen", 30, 12, prior_start="convex")
 
 
-def test_few_held_out_examples_are_asked_with_every_seed() -> None:
-    effort = Effort(seeds=(4, 5, 6))
-    assert effort.votes(STEADY - 1) == (4, 5, 6)
-    assert effort.votes(STEADY) == (4,)
+def test_ties_go_to_the_larger_penalty_and_then_to_the_smaller_rate() -> None:
+    settings = grid((1e-2, 1.0, 2), (1e-3, 1e-1, 2))
+    assert settings.ranked(np.array([1.0, 1.0, 1.0, 1.0])) == [2, 3, 0, 1]
+    assert settings.ranked(np.array([1.0, 3.0, 2.0, 2.0])) == [1, 2, 3, 0]
+    assert settings.at(1, 2).as_dict(0) == settings.as_dict(1)
+
+
+def test_all_seeds_vote_on_the_settings_that_the_first_likes_best(
+    monkeypatch: pytest.MonkeyPatch, dataset: Dataset
+) -> None:
+    """A setting on which one seed fails is not chosen, however well the first seed likes it."""
+    likes = {0: [70.0, 90.0, 80.0, 85.0], 4: [99.0, 20.0, 81.0, 80.0], 5: [99.0, 88.0, 81.0, 80.0]}
+    asked: list[tuple[int, int]] = []
+
+    class Voting:
+        def __init__(self, recipe: Recipe, settings: Settings, seeds: tuple[int, ...]) -> None:
+            self.settings, self.seeds = settings, seeds
+            asked.append((len(settings), len(seeds)))
+
+        def run(self, X: np.ndarray, Y: np.ndarray, block: int) -> Any:
+            carry = type("Carry", (), {"params": None})
+            return iter([(block, carry)])
+
+        def accuracy(self, params: Any, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+            places = [int(np.flatnonzero(whole.rates == rate)[0]) for rate in self.settings.rates]
+            return np.array([[likes[seed][i] / 100 for i in places] for seed in self.seeds])
+
+    monkeypatch.setattr("bench.experiments.multilabel.protocol.Trainer", Voting)
+    effort = Effort(epochs=1, penalties=1, rates=4, seeds=(0, 4, 5), finalists=3)
+    whole = effort.settings()
+    votes = select(Recipe(Model("pairwise", 12, 5), epochs=1), whole, effort, dataset.train)
+    assert asked == [(4, 1), (3, 2)]
+    assert list(votes.cast) == [3, 2, 1], "setting 0 is no finalist, setting 1 failed with seed 4"
+    assert votes.chosen == 3
+    assert votes.mean[3] == pytest.approx(245 / 3)
 
 
 def test_bad_choices_get_a_sentence() -> None:
@@ -189,10 +221,35 @@ def test_a_cell_is_filled_by_the_protocol(monkeypatch: pytest.MonkeyPatch, datas
     assert row["gap"] < 1e-4
     extra = row["extra"]
     assert row["score"] == pytest.approx(np.mean(extra["accuracy"]))
-    assert extra["held_out_accuracy"] == pytest.approx(max(extra["held_out_grid"]), abs=1e-3)
+    votes = {place: np.mean(cast) for place, cast in extra["held_out_votes"].items()}
+    assert extra["held_out_accuracy"] == pytest.approx(max(votes.values()), abs=1e-3)
+    assert [len(cast) for cast in extra["held_out_votes"].values()] == [2] * 4
+    for place, cast in extra["held_out_votes"].items():
+        assert cast[0] == pytest.approx(extra["held_out_grid"][int(place)], abs=1e-3)
+    assert [100 * one["accuracy"] for one in extra["seeds"]] == pytest.approx(extra["accuracy"])
+    assert {"micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming"} < set(extra["seeds"][0])
     right = np.sum(extra["right_decisions"]) / (2 * len(dataset.test) * dataset.labels)
     assert 100 * right == pytest.approx(row["score"])
     assert row["score_paper"] is None
+
+
+def test_the_setting_is_chosen_without_the_test_part(
+    monkeypatch: pytest.MonkeyPatch, dataset: Dataset
+) -> None:
+    """Whatever the test part says, the same setting is chosen by the same votes."""
+    told = []
+    for flip in (False, True):
+        labels = 1 - dataset.test.Y if flip else dataset.test.Y
+        test = Part(
+            -dataset.test.X if flip else dataset.test.X, labels, dataset.test.features, dataset.test.labels
+        )
+        changed = Dataset(dataset.name, dataset.train, test)
+        monkeypatch.setattr("bench.experiments.multilabel.protocol.load", lambda name, folder, d=changed: d)
+        effort = Effort(epochs=2, penalties=2, rates=2, seeds=(0, 1), finalists=2)
+        told.append(run_cell(Cell("synthetic", "unary-linear", effort=effort)))
+    assert told[0]["extra"]["held_out_votes"] == told[1]["extra"]["held_out_votes"]
+    assert told[0]["extra"]["chosen"] == told[1]["extra"]["chosen"]
+    assert told[0]["score"] != told[1]["score"]
 
 
 def test_a_saved_network_predicts_the_same(tmp_path: Path, dataset: Dataset) -> None:
