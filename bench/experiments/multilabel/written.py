@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("protocol.toml")
 # What the code does in one way only: the file says it, and may not say anything else.
-_ONLY = {
+_ONLY: dict[str, dict[str, Any]] = {
     "data": {
         "unlabelled": "dropped",
         "scaling": "zero mean and unit variance per feature, by the part that is trained on",
@@ -95,14 +95,16 @@ def protocol(path: Path = FILE) -> Protocol:
     if votes != seeds:
         raise GfyValueError(f"the protocol's seeds of selection {votes} and test {seeds} must be the same")
     return Protocol(
-        hashlib.sha256(text).hexdigest(),
-        *(_entry(told, "training", name) for name in ("epochs", "batch", "schedule", "spen_start")),
-        *(_entry(told, "inner", name) for name in ("tol", "max_steps", *_SPEN)),
-        *(tuple(_entry(told, "grid", name)) for name in ("penalties", "rates")),
-        votes,
-        _entry(told, "selection", "finalists"),
-        seeds,
-    )  # type: ignore[arg-type]
+        digest=hashlib.sha256(text).hexdigest(),
+        schedule=schedule,
+        **{name: _entry(told, "training", name) for name in ("epochs", "batch", "spen_start")},
+        **{name: _entry(told, "inner", name) for name in ("tol", "max_steps", *_SPEN)},
+        penalties=tuple(_entry(told, "grid", "penalties")),
+        rates=tuple(_entry(told, "grid", "rates")),
+        votes=votes,
+        finalists=_entry(told, "selection", "finalists"),
+        seeds=seeds,
+    )
 
 
 def _entry(told: dict[str, Any], section: str, name: str) -> Any:
