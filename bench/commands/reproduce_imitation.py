@@ -37,7 +37,9 @@ def imitation(
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default 20000).")] = None,
     grid: Annotated[
         str | None,
-        typer.Option(help="Grid for --setting tuned: paper (108 settings), short (4) or quick (2)."),
+        typer.Option(
+            help="Grid for --setting tuned: paper (108 settings), wide (72), short (4) or quick (2)."
+        ),
     ] = None,
     video: Annotated[
         bool, typer.Option("--video", help="Film an episode of a pairwise policy of each task.")

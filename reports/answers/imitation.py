@@ -16,7 +16,7 @@ import pandas as pd
 from reports.data.labels import parsed
 
 COLUMNS = ["task", "model", "setting", "trajectories", "seed", "episodes", "return", "sd", "normalised"]
-HYPER = ["rate", "hidden", "gamma", "l2", "steps", "batch"]
+HYPER = ["rate", "hidden", "gamma", "l2", "steps", "batch", "noise"]
 TIMES = ["runs", "train_s", "evaluation_s", "policy_s", "simulation_s"]
 
 
@@ -39,7 +39,7 @@ def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
                 "return": row["score"],
                 "sd": row["score_sd"],
                 "normalised": extra["normalised"],
-                **{name: params[name] for name in HYPER},
+                **{name: params.get(name, 0.0) if name == "noise" else params[name] for name in HYPER},
                 "expert": extra["expert"],
                 "random": extra["random"],
                 "length": extra["length"],
@@ -48,10 +48,13 @@ def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
                 "load": row["load"],
                 **{name: extra[name] for name in TIMES},
                 "created": row["created"],
+                "commit": row["git_commit"],
+                "dirty": row["git_dirty"],
                 "id": row.get("id", row["key"]),
             }
         )
-    names = [*COLUMNS, *HYPER, "expert", "random", "length", "loss", "gap", "load", *TIMES, "created", "id"]
+    names = [*COLUMNS, *HYPER, "expert", "random", "length", "loss", "gap", "load", *TIMES, "created"]
+    names += ["commit", "dirty", "id"]
     frame = pd.DataFrame(lines, columns=names)
     if frame.empty:
         return frame

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from reports.figures import base, theory_biconjugate, theory_calibration, theory_dc, theory_structured
+from reports.figures import (
+    base,
+    theory_biconjugate,
+    theory_calibration,
+    theory_dc,
+    theory_divergence,
+    theory_structured,
+)
 
 
 def studied(frame: pd.DataFrame) -> list[base.Drawn]:
@@ -15,6 +22,6 @@ def studied(frame: pd.DataFrame) -> list[base.Drawn]:
 
 
 def explained() -> list[base.Drawn]:
-    """The figures that need no rows: small multiples of the geometric picture, and biconjugates."""
+    """The figures that need no rows: small multiples of the geometric picture, biconjugates, divergences."""
     with base.style():
-        return [theory_biconjugate.draw_pictures(), theory_biconjugate.draw()]
+        return [theory_biconjugate.draw_pictures(), theory_biconjugate.draw(), theory_divergence.draw()]

@@ -11,7 +11,7 @@ import pandas as pd
 from reports.answers.imitation import COLUMNS, comparison, seeds_frame
 from reports.answers.tables import Cell, Table
 from reports.data.sources import writing
-from reports.pages.imitation_findings import findings
+from reports.pages.imitation_findings import findings, lead, origin
 
 TITLES = {"paper": "At the paper's settings", "tuned": "Both models tuned on the same grid"}
 
@@ -21,13 +21,14 @@ def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
     parts = [
         "# Imitation learning",
         "",
+        *([lead(frame), ""] if len(frame) and lead(frame) else []),
         INTRODUCTION,
         "",
         "Written by `gfy reproduce imitation` from stored rows (`imitation.sqlite`).",
         "",
     ]
     if len(frame):
-        parts += ["## What it shows", "", *findings(frame), ""]
+        parts += ["## What it shows", "", *findings(frame), "", origin(pd.concat([frame, search])), ""]
     table = comparison(frame) if len(frame) else None
     for setting, title in TITLES.items():
         if table is None or not (table["setting"] == setting).any():
@@ -74,11 +75,11 @@ def _settings(frame: pd.DataFrame, setting: str) -> list[str]:
             f"- {s.model}: rate {s.rate:g}, {s.hidden} hidden units, energy scale {s.gamma:g}, l2 {s.l2:g}"
             for s in first.itertuples()
         ]
-    lines = ["| task | model | rate | hidden | energy scale | l2 |", "|---|---|---|---|---|---|"]
-    keys = ["task", "model", "rate", "hidden", "gamma", "l2"]
+    lines = ["| task | model | rate | hidden | energy scale | l2 | noise |", "|---|---|---|---|---|---|---|"]
+    keys = ["task", "model", "rate", "hidden", "gamma", "l2", "noise"]
     for row in part[keys].drop_duplicates().itertuples(index=False):
         lines.append(
-            f"| {row.task} | {row.model} | {row.rate:g} | {row.hidden} | {row.gamma:g} | {row.l2:g} |"
+            f"| {row.task} | {row.model} | {row.rate:g} | {row.hidden} | {row.gamma:g} | {row.l2:g} | {row.noise:g} |"
         )
     return lines
 
@@ -145,21 +146,21 @@ def _verdict(part: pd.DataFrame) -> list[str]:
 
 
 def _search(search: pd.DataFrame) -> list[str]:
-    keys = ["task", "model", "rate", "hidden", "gamma", "l2"]
+    keys = ["task", "model", "rate", "hidden", "gamma", "l2", "noise"]
     means = search.groupby(keys, as_index=False)["return"].mean()
     lines = [
         f"Mean return of {search['seed'].nunique()} seeds on {search['trajectories'].iloc[0]} trajectories, "
         f"{search['episodes'].min()} episodes each, seeds apart from those reported above; best in bold.",
         "",
-        "| task | model | rate | hidden | energy scale | l2 | return |",
-        "|---|---|---|---|---|---|---|",
+        "| task | model | rate | hidden | energy scale | l2 | noise | return |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     best = means.groupby(["task", "model"])["return"].transform("max")
     for row, top in zip(means.to_dict("records"), best, strict=True):
         value = f"**{row['return']:.0f}**" if row["return"] == top else f"{row['return']:.0f}"
         lines.append(
             f"| {row['task']} | {row['model']} | {row['rate']:g} | {row['hidden']} | {row['gamma']:g} "
-            f"| {row['l2']:g} | {value} |"
+            f"| {row['l2']:g} | {row['noise']:g} | {value} |"
         )
     return lines
 

@@ -30,6 +30,52 @@ def lines(frame: pd.DataFrame) -> list[str]:
     return said
 
 
+def lead(frame: pd.DataFrame) -> str:
+    """What the experiment shows, in three sentences; fewer where a comparison has no rows."""
+    said = []
+    for setting, where in (
+        ("paper", "At the paper's settings"),
+        ("tuned", "Where both models are tuned alike"),
+    ):
+        table = _both(frame, setting)
+        if len(table):
+            ahead = int((table["gap"] >= 0).sum())
+            sure, lost = (table[table["better"] == who]["task"].tolist() for who in ("pairwise", "unary"))
+            said.append(
+                f"{where}, with {MOST} trajectories, the pairwise model's mean return is at least the unary one's on "
+                f"{ahead} of {len(table)} tasks, and beyond the 95 % interval it is better on {_names(sure)} and worse "
+                f"on {_names(lost)}" + (" (the paper: better on 3 of 4)." if setting == "paper" else ".")
+            )
+    part = frame[
+        (frame["setting"] == "tuned") & (frame["trajectories"] == MOST) & (frame["model"] == "pairwise")
+    ]
+    scores = part.groupby("task")["normalised"].mean()
+    if len(scores):
+        each = ", ".join(f"{score:.0%} on {task}" for task, score in scores.items())
+        said.append(f"The tuned pairwise model reaches {each} of the way from random actions to the expert.")
+    return " ".join(said)
+
+
+def origin(frame: pd.DataFrame) -> str:
+    """Which rows come from a checkout with changes that are in no commit, in a sentence; empty without rows."""
+    if frame.empty:
+        return ""
+    dirty = frame[frame["dirty"] != 0]
+    if dirty.empty:
+        return "All rows come from clean commits."
+    clean = frame[frame["dirty"] == 0]
+    commits = ", ".join(sorted({str(commit)[:8] for commit in dirty["commit"]}))
+    text = (
+        f"{len(dirty)} of these {len(frame)} rows come from a checkout with changes that are in no commit (on top of "
+        f"{commits}), so that nobody can run exactly their code again"
+    )
+    if clean.empty:
+        return text + "."
+    cells = clean.groupby(["setting", "task", "trajectories", "model"]).size().index
+    named = "; ".join(f"{task} {model} {setting} {count}" for setting, task, count, model in cells)
+    return f"{text}; from a clean commit are (task, model, setting, trajectories): {named}."
+
+
 def findings(frame: pd.DataFrame) -> list[str]:
     """The questions of the experiment and what the stored rows answer."""
     return [*_paper(frame), *_tuned(frame), *_overhead(frame), *_steps(frame)]

@@ -13,7 +13,7 @@ from reports.answers.imitation import COLUMNS, comparison, difference, interval,
 from reports.figures import base
 from reports.figures.imitation import draw
 from reports.pages.imitation import page, write_imitation
-from reports.pages.imitation_findings import findings, lines, overhead
+from reports.pages.imitation_findings import findings, lines, origin, overhead
 
 
 @pytest.fixture
@@ -135,3 +135,21 @@ def test_an_empty_store_gives_an_empty_file_and_a_page(tmp_path: Path) -> None:
     assert paths[0].read_text().strip() == ",".join(COLUMNS)
     assert "No rows yet" in paths[1].read_text()
     assert len(paths) == 2
+
+
+def test_the_page_leads_with_what_it_shows_and_says_which_rows_are_of_no_commit(
+    put, synthetic, store: Store
+) -> None:
+    frame = seeds_frame(store.frame())
+    text = page(frame, seeds_frame(store.frame(), search=True))
+    first = text.split("\n\n")[1]
+    assert first.startswith(
+        "At the paper's settings, with 11 trajectories, the pairwise model's mean return is"
+    )
+    assert "on 1 of 1 tasks" in first
+    assert "better on Hopper-v5 and worse on none" in first
+    assert "no commit" in origin(frame.assign(dirty=1, commit="c0ffee00"))
+    assert origin(frame.assign(dirty=0)) == "All rows come from clean commits."
+    mixed = frame.assign(commit="c0ffee00", dirty=[int(model == "unary") for model in frame["model"]])
+    assert origin(mixed).startswith("3 of these 6 rows come from a checkout with changes")
+    assert origin(mixed).endswith("Hopper-v5 pairwise paper 11.")

@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 
 from bench.store import COLUMNS
-from reports.figures import base, theory, theory_biconjugate, theory_calibration, theory_dc, theory_structured
+from reports.figures import (
+    base,
+    theory,
+    theory_biconjugate,
+    theory_calibration,
+    theory_dc,
+    theory_divergence,
+    theory_structured,
+)
 
 
 def frame(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -66,6 +74,19 @@ def test_envelopes_are_lower_bounds_ordered_by_their_couplings() -> None:
     # Omega'' >= -4: with a = -4 every point is touched
     assert np.allclose(strong["envelope"], strong["omega"], atol=5e-3)
     assert np.abs(np.diff(metric["envelope"]) / np.diff(p)).max() <= 1 + 1e-9
+
+
+def test_generalized_divergences_are_never_negative_where_the_usual_ones_are() -> None:
+    data = theory_divergence.divergences()
+    least = data.groupby(["kind", "place"])["divergence"].min()
+    assert (least["generalized"] >= -1e-12).all()
+    assert least["usual"].min() < -0.5
+    for (_, place), part in data.groupby(["kind", "place"]):
+        nearest = (part["p"] - place).abs().idxmin()
+        assert part["divergence"][nearest] == 0.0
+    # (p^2 - 1)^2 - (p^2 - 1)^2 at p' with the touching parabola at 0, which is 1 - 2 p^2: what is left is p^4
+    at_zero = data[(data["kind"] == "generalized") & (data["place"] == 0.0)]
+    np.testing.assert_allclose(at_zero["divergence"], at_zero["p"] ** 4, atol=1e-12)
 
 
 def test_the_small_multiples_touch_omega_and_stay_below() -> None:
@@ -140,6 +161,7 @@ def test_all_of_them_are_saved_and_none_is_drawn_without_rows(tmp_path: Path) ->
         "structured",
         "geometry-multiples",
         "biconjugates",
+        "divergences",
     ]
     for one in drawn:
         assert base.save(one, tmp_path).startswith("<svg")

@@ -111,7 +111,8 @@ def policies(
     if wanted:
         first = works[0].cell
         data, setting = demonstrations.first(first.trajectories), first.setting
-        runs = [Run(works[i].seed, works[i].cell.setting.rate, works[i].cell.setting.l2) for i in wanted]
+        told = [(works[i].seed, works[i].cell.setting) for i in wanted]
+        runs = [Run(seed, one.rate, one.l2, one.noise) for seed, one in told]
         made = train(model_of(first), data, runs, setting.steps, setting.batch, progress)
         for place, i in enumerate(wanted):
             theta = {name: value[place] for name, value in made.parameters.items()}

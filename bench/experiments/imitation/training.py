@@ -2,7 +2,7 @@
 
 Every run draws its weights and its batches from its own seed, so a run's result does not depend on which
 other runs were trained along. Adam with a constant rate; the loss is the mean over a batch plus l2/2
-|theta|^2.
+|theta|^2. Where a run asks for noise, its observations get Gaussian noise anew in every step.
 
 Shapes: a leading axis R (runs) on every parameter; batches are rows of the shared demonstrations [n, d].
 """
@@ -30,6 +30,7 @@ class Run:
     seed: int
     rate: float
     l2: float = 0.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,12 @@ def train(
     y = jnp.asarray(to_cube(demonstrations.actions))
     rates = jnp.asarray([run.rate for run in runs], jnp.float32)
     decays = jnp.asarray([run.l2 for run in runs], jnp.float32)
+    noises = np.array([run.noise for run in runs], np.float32)
+    noisy = bool(noises.any())
+    keys = jax.vmap(jax.random.key)(jnp.asarray([run.seed for run in runs])) if noisy else None
     drawn = [model.initial(run.seed) for run in runs]
     theta = {name: jnp.asarray(np.stack([one[name] for one in drawn])) for name in drawn[0]}
-    advance, start = _program(model)
+    advance, start = _program(model, noisy)
     state = start(theta)
     batches = [np.random.default_rng([run.seed, 1]) for run in runs]
     losses = np.zeros(len(runs))
@@ -70,7 +74,8 @@ def train(
     while done < steps:
         length = min(CHUNK, steps - done)
         rows = np.stack([g.integers(0, len(x), (length, batch), dtype=np.int32) for g in batches], axis=1)
-        theta, state, curve = advance(theta, state, rates, decays, x, y, rows)
+        more = (noises, keys, np.arange(done, done + length)) if noisy else ()
+        theta, state, curve = advance(theta, state, rates, decays, x, y, rows, *more)
         losses = np.asarray(jax.block_until_ready(curve)).mean(axis=0)
         done += length
         if not np.isfinite(losses).all():
@@ -82,8 +87,11 @@ def train(
 
 
 @lru_cache(maxsize=8)
-def _program(model: Model) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The compiled chunk of steps and the optimizer's start; kept, since many cells share a model."""
+def _program(model: Model, noisy: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The compiled chunk of steps and the optimizer's start; kept, since many cells share a model.
+
+    A noisy program is also handed the runs' noises [R], their keys [R] and the numbers of the steps.
+    """
     import jax
     import jax.numpy as jnp
     import optax
@@ -109,4 +117,21 @@ def _program(model: Model) -> tuple[Callable[..., Any], Callable[..., Any]]:
         (theta, state), curve = jax.lax.scan(step, (theta, state), rows)
         return theta, state, curve
 
-    return advance, jax.vmap(adam.init)
+    def disturbed(x: Any, noise: Any, key: Any, number: Any) -> Any:
+        return x + noise * jax.random.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
+
+    @jax.jit
+    def advance_noisy(
+        theta: Parameters, state: Any, rates: Any, decays: Any, x: Any, y: Any, rows: Any, noises: Any, keys: Any,
+        numbers: Any,
+    ) -> Any:  # fmt: skip
+        def step(carry: Any, at: Any) -> Any:
+            chosen, number = at
+            seen = jax.vmap(disturbed, in_axes=(0, 0, 0, None))(x[chosen], noises, keys, number)
+            theta, state, value = jax.vmap(single)(*carry, rates, decays, seen, y[chosen])
+            return (theta, state), value
+
+        (theta, state), curve = jax.lax.scan(step, (theta, state), (rows, numbers))
+        return theta, state, curve
+
+    return (advance_noisy if noisy else advance), jax.vmap(adam.init)

@@ -58,7 +58,14 @@ def test_keys_name_everything_that_decides_a_row() -> None:
 
 def test_grids_are_the_same_for_both_models_and_the_papers_is_whole() -> None:
     assert len(GRIDS["paper"].settings(100)) == 108
+    wide = GRIDS["wide"].settings(100)
+    assert len(wide) == len(set(wide)) == 72
+    assert {one.hidden for one in wide} >= {256}
+    assert {one.noise for one in wide} > {0.0}
+    assert {one.l2 for one in wide} > {0.0}
+    assert all("noise" in one.facts() for one in wide if one.noise)
+    assert "noise" not in PAPER["unary"].facts(), "rows from before there was noise keep their keys"
     for setting in PAPER.values():
         assert setting in GRIDS["paper"].settings(setting.steps)
-    with pytest.raises(GfyValueError, match="paper, short, quick"):
+    with pytest.raises(GfyValueError, match="paper, short, wide, quick"):
         find_grid("huge")

@@ -58,6 +58,17 @@ def test_a_run_does_not_depend_on_the_runs_beside_it(expert: Demonstrations) -> 
     assert np.linalg.norm(decayed) < np.linalg.norm(weights)
 
 
+def test_noise_on_observations_is_a_runs_own_and_its_seeds(expert: Demonstrations) -> None:
+    one = model("unary")
+    runs = [Run(7, 1e-3), Run(7, 1e-3, noise=0.5), Run(5, 1e-3, noise=0.5), Run(7, 1e-3, noise=0.5)]
+    found = train(one, expert, runs, steps=20, batch=16).parameters["W1"]
+    quiet = train(one, expert, runs[:1], steps=20, batch=16).parameters["W1"]
+    np.testing.assert_allclose(found[0], quiet[0], atol=1e-3)
+    np.testing.assert_array_equal(found[1], found[3])
+    assert np.abs(found[1] - found[0]).max() > 3e-3
+    assert np.abs(found[1] - found[2]).max() > 3e-3
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_gradient_is_that_of_the_loss(kind: str, expert: Demonstrations) -> None:
     """Finite differences of the exactly solved loss, in float64, against the envelope gradient."""
