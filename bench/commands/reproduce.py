@@ -31,7 +31,7 @@ def multilabel(
         list[str] | None,
         typer.Option(
             "--study",
-            help="Beyond the paper: significance, tolerance, time, gain, recipe; no table is filled.",
+            help="Beyond the paper: significance, tolerance, time, gain, recipe, finalists; no table is filled.",
         ),
     ] = None,
     quick: Annotated[

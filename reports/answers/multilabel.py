@@ -18,7 +18,7 @@ from reports.data.labels import parsed
 
 COLUMNS = ("table", "dataset", "energy", "loss", "gradient", "accuracy", "sd", "paper", "seconds")
 TABLES = ("energies", "gradients", "losses")
-STUDIES = ("significance", "tolerance", "time", "gain", "recipe")
+STUDIES = ("significance", "tolerance", "time", "gain", "recipe", "finalists")
 # How the paper orders its lines and its columns; what is not named here comes after.
 ENERGIES = ("unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen")
 LOSSES = ("gfy", "energy", "cross_entropy", "perceptron")

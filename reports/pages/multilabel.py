@@ -44,6 +44,10 @@ MEASURED = (
     "macro F1 is the mean over labels, example F1 the mean over examples; subset accuracy asks for all labels of an "
     "example."
 )
+CHOICES = (
+    "All finalists of these cells were refitted and tested after the choice had been stored "
+    "(`gfy reproduce multilabel --study finalists`); nothing was chosen by it."
+)
 TESTED = (
     "Test accuracy of pairwise with the GFY loss and envelope gradients less that of each other model, in points, over "
     "all seeds; 95 % intervals by a paired bootstrap over the test examples (10,000 draws)."
@@ -168,6 +172,28 @@ def behind(found: pd.DataFrame) -> str:
     )
 
 
+def choices(told: pd.DataFrame) -> list[str]:
+    """What the choice among the finalists cost, one sentence per cell; from the study of that name."""
+    said = []
+    for (dataset, energy, loss), part in told.groupby(["dataset", "energy", "loss"], sort=False):
+        chosen = part[part["chosen"]].iloc[0]
+        right = chosen["held_out"] / 100
+        decisions = chosen["held_out_examples"] * chosen["labels"]
+        error = 100 * (right * (1 - right) / decisions) ** 0.5
+        near = int((part["held_out"] >= chosen["held_out"] - error).sum())
+        rank = int((part["test"] > chosen["test"]).sum()) + 1
+        said.append(
+            f"- {dataset} {energy} {loss}: {near} of {len(part)} finalists lie within one standard error "
+            f"({error:.2f} points, {int(chosen['held_out_examples'])} examples held out) of the best held-out "
+            f"accuracy. On the test part they reach {part['test'].min():.2f} to {part['test'].max():.2f}; the chosen "
+            f"one reaches {chosen['test']:.2f}, number {rank} of {len(part)}. Its seeds run from "
+            f"{chosen['test_worst']:.2f} to {chosen['test_best']:.2f}, those of all finalists from "
+            f"{part['test_worst'].min():.2f}; rank correlation of held-out and test accuracy "
+            f"{part['held_out'].corr(part['test'], method='spearman'):+.2f}."
+        )
+    return said
+
+
 def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str] = ()) -> str:
     """The experiment as a Markdown page, from stored rows."""
     found, effort = lines(frame, datasets, tables)
@@ -176,6 +202,9 @@ def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str
     parts = ["# Multilabel classification", note(effort, found), behind(found), markdown(details(found))]
     if found[list(MEASURES)].notna().any(axis=None):
         parts += ["## Other measures", MEASURED, markdown(measures(found))]
+    told = study(frame, "finalists", datasets)
+    if len(told):
+        parts += ["## What the choice among the finalists cost", CHOICES, "\n".join(choices(told))]
     tested = significance(frame, datasets)
     if len(tested):
         parts += ["## Pairwise against the others", TESTED, markdown(against(tested))]

@@ -12,7 +12,7 @@ import pytest
 
 from bench.store import RecordsError, Store
 from reports.answers.multilabel import COLUMNS, lines, paired_bootstrap, study, trained
-from reports.pages.multilabel import note, page, write_multilabel, write_study
+from reports.pages.multilabel import choices, note, page, write_multilabel, write_study
 
 # energy, loss, gradient, accuracy, the paper's figure
 MODELS = (
@@ -152,6 +152,19 @@ def test_a_study_keeps_the_newest_row_of_each_variant(synthetic, tmp_path: Path)
         assert len(store) == 3
         found = study(store.frame(), "time")
     assert found.to_dict("list") == {"dataset": ["yeast", "yeast"], "seconds": [2.0, 3.0]}
+
+
+def test_the_choice_among_the_finalists_is_told_with_its_cost(synthetic, rows: pd.DataFrame) -> None:
+    told = pd.DataFrame([
+        {"dataset": "yeast", "energy": "pairwise", "loss": "gfy", "chosen": n == 0, "held_out": 80.0 - n,
+         "test": 70.0 + n, "test_worst": 60.0, "test_best": 75.0, "held_out_examples": 100, "labels": 4}
+        for n in range(4)
+    ])  # fmt: skip
+    (said,) = choices(told)
+    assert "3 of 4 finalists lie within one standard error (2.00 points, 100 examples held out)" in said
+    assert "they reach 70.00 to 73.00; the chosen one reaches 70.00, number 4 of 4" in said
+    assert "rank correlation of held-out and test accuracy -1.00" in said
+    assert "## What the choice among the finalists cost" not in page(rows)
 
 
 def test_bootstrap_tells_luck_from_difference(rng: np.random.Generator) -> None:

@@ -16,8 +16,21 @@ from reports.pages.imitation import page
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
 STORES = sorted(path.stem for path in FOLDER.glob("*.sqlite"))
-# Rows of a checkout with changes of its own, by store: to be run again from a clean commit. The numbers only fall.
-RUN_AGAIN = {"bars": 121, "imitation": 590, "multilabel": 84, "theory": 110}
+# Rows of a checkout with changes of its own, by store and the commit that was changed: how many there are, and why they
+# are kept. Nothing may be added here: what is published from now on comes from a clean commit.
+NOT_CLEAN = {
+    ("imitation", "040d35ac"): (590, "the whole experiment takes hours; its page says which rows these are"),
+    ("bars", "2d874370"): (12, "until the bars are measured again"),
+    ("bars", "7fdde29f"): (6, "until the bars are measured again"),
+    ("bars", "b432534d"): (45, "until the bars are measured again"),
+    ("bars", "bd1e1864"): (20, "until the bars are measured again"),
+    ("bars", "c0f3c2ca"): (16, "until the bars are measured again"),
+    ("bars", "fd5c9f4c"): (22, "until the bars are measured again"),
+    ("multilabel", "7fdde29f"): (9, "until all cells are trained again"),
+    ("multilabel", "978a53d9"): (45, "until all cells are trained again"),
+    ("multilabel", "b1f95bb0"): (30, "until the trials are run again"),
+    ("theory", "978a53d9"): (110, "until the studies are run again"),
+}
 
 
 def test_the_documents_have_rows_to_cite() -> None:
@@ -33,8 +46,10 @@ def test_a_published_store_verifies(name: str) -> None:
 def test_published_rows_come_from_clean_commits(name: str) -> None:
     frame = read(FOLDER / f"{name}.sqlite")
     assert frame["git_commit"].notna().all()
-    dirty = int((frame["git_dirty"] != 0).sum())
-    assert dirty <= RUN_AGAIN.get(name, 0), "publish rows of a clean commit: commit first, then measure"
+    dirty = frame[frame["git_dirty"] != 0]
+    for commit, rows in dirty.groupby(dirty["git_commit"].str[:8]):
+        most, _ = NOT_CLEAN.get((name, str(commit)), (0, ""))
+        assert len(rows) <= most, f"publish rows of a clean commit: commit first, then measure ({commit})"
 
 
 @pytest.mark.parametrize("name", STORES)

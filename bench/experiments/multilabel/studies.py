@@ -6,8 +6,10 @@
     time          processor seconds until a held-out accuracy is reached, by gradient mode and by inner solver
     gain          held-out accuracy of the pairwise model for three sizes of the interaction's first draw
     recipe        held-out accuracy of each choice the paper leaves open (see `multilabel_recipe`)
+    finalists     test accuracy of all finalists of the pairwise cells: how much did the choice among them cost or gain?
 
 tolerance and time train the pairwise model at the setting its full table cell chose, so that cell must be stored.
+finalists reads the test part after the choice has been made and stored; nothing is chosen by it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bench.datasets.load import load
 from bench.datasets.splits import development_split, normalised
@@ -28,7 +32,7 @@ from bench.measure.clock import Stopwatch
 from bench.store import Store
 from gfy.errors import GfyValueError
 
-STUDIES = ("significance", "tolerance", "time", "gain", "recipe")
+STUDIES = ("significance", "tolerance", "time", "gain", "recipe", "finalists")
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 MODES = ("envelope", "implicit", "implicit-dense", "unrolled")
 SOLVERS = (
@@ -52,7 +56,9 @@ def run_studies(
         if name == "recipe":
             multilabel_recipe.settle(store, datasets or multilabel_recipe.DATASETS, effort, data_dir, say)
         elif name != "significance":
-            study = {"tolerance": tolerance, "time": time_to_score, "gain": gain}[name]
+            study = {"tolerance": tolerance, "time": time_to_score, "gain": gain, "finalists": finalists}[
+                name
+            ]
             for dataset in datasets or ("yeast",):
                 study(store, dataset, effort, data_dir, say)
 
@@ -60,14 +66,54 @@ def run_studies(
 def chosen_setting(store: Store, dataset: str, effort: Effort) -> tuple[Cell, Settings]:
     """The pairwise cell of a dataset and the setting it chose."""
     cell = next(c for c in plan((dataset,), ("gradients",), effort) if c.gradient == "envelope")
+    chosen = _told(store, cell, "gradients")["chosen"]
+    return cell, one_setting(chosen["penalty"], chosen["rate"], chosen["gain"])
+
+
+def _told(store: Store, cell: Cell, table: str) -> dict[str, Any]:
+    """What the stored row of a cell tells beside its columns."""
     row = store.get(cell.key)
     if row is None or row["status"] != "ok":
         raise GfyValueError(
             f"the study needs the stored cell '{cell.name}': "
-            f"run `gfy reproduce multilabel --dataset {dataset} --table gradients` first"
+            f"run `gfy reproduce multilabel --dataset {cell.dataset} --table {table}` first"
         )
-    chosen = json.loads(row["extra"])["chosen"]
-    return cell, one_setting(chosen["penalty"], chosen["rate"], chosen["gain"])
+    told: dict[str, Any] = json.loads(row["extra"])
+    return told
+
+
+def finalists(
+    store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say
+) -> list[dict[str, Any]]:
+    """Refit and test every finalist of the pairwise cells of the losses table, beside its votes."""
+    data = load(dataset, data_dir)
+    train, test = normalised(data.train, data.test)
+    found = []
+    for cell in plan((dataset,), ("losses",), effort):
+        if cell.loss not in ("gfy", "cross_entropy"):
+            continue
+        told = _told(store, cell, "losses")
+        votes = {int(place): cast for place, cast in told["held_out_votes"].items()}
+        settings, recipe = effort.settings(), cell.recipe(data.features, data.labels)
+        trainer = Trainer(recipe, settings.at(*votes), effort.seeds)
+        ((_, carry),) = trainer.run(train.X, train.Y, block=recipe.epochs)
+        tested = 100 * trainer.accuracy(carry.params, test.X, test.Y)
+        for column, (place, cast) in enumerate(votes.items()):
+            accuracy, setting = tested[:, column], settings.as_dict(place)
+            line = {
+                "dataset": dataset, "energy": cell.energy, "loss": cell.loss, "gradient": cell.gradient,
+                "penalty": float(f"{setting['penalty']:.3g}"), "rate": float(f"{setting['rate']:.3g}"),
+                "chosen": setting == told["chosen"], "held_out": round(float(np.mean(cast)), 3),
+                "held_out_worst": min(cast),
+                "test": round(float(accuracy.mean()), 3), "test_worst": round(float(accuracy.min()), 3),
+                "test_best": round(float(accuracy.max()), 3), "held_out_examples": len(train) - int(0.75 * len(train)),
+                "labels": data.labels,
+            }  # fmt: skip
+            found.append(line)
+            _put(store, cell, recipe, "finalists", f"{cell.loss}/{place}", line, float(accuracy.mean()))
+        low, high = tested.mean(axis=0).min(), tested.mean(axis=0).max()
+        say(f"{cell.name}: {len(votes)} finalists reach {low:.2f} to {high:.2f} % on the test part")
+    return found
 
 
 def tolerance(

@@ -20,6 +20,7 @@ from bench.experiments.multilabel import studies as multilabel_studies  # noqa: 
 from bench.experiments.multilabel.cells import Cell, Effort  # noqa: E402
 from bench.experiments.multilabel.recipe import TRIALS, Trial, settle  # noqa: E402
 from bench.store import Store, key_of  # noqa: E402
+from gfy.errors import GfyValueError  # noqa: E402
 
 EFFORT = Effort(epochs=2, penalties=1, rates=2, seeds=(0, 1))
 
@@ -45,6 +46,39 @@ def test_time_to_score_stores_the_curve(
         assert extra["curve"] == {"seconds": [0.1, 0.2, 0.3], "score": [50.0, 70.0, 75.0]}
         assert extra["seconds_to_target"] == 0.3
     assert "curve" not in found[0]  # the CSV file has one number a field
+
+
+def test_finalists_are_tested_after_the_choice_and_beside_their_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: Dataset
+) -> None:
+    class Tested:
+        def __init__(self, recipe: Any, settings: Any, seeds: tuple[int, ...]) -> None:
+            self.number = len(settings)
+
+        def run(self, X: np.ndarray, Y: np.ndarray, block: int) -> Any:
+            return iter([(block, type("Carry", (), {"params": None}))])
+
+        def accuracy(self, params: Any, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+            return np.array([[0.7, 0.9], [0.5, 0.9]])[:, : self.number]
+
+    monkeypatch.setattr(multilabel_studies, "load", lambda *_: dataset)
+    monkeypatch.setattr(multilabel_studies, "Trainer", Tested)
+    with Store(tmp_path / "rows.sqlite") as store:
+        with pytest.raises(GfyValueError, match="--table losses"):
+            multilabel_studies.finalists(store, "synthetic", EFFORT, None, lambda _: None)
+        for cell in multilabel_studies.plan(("synthetic",), ("losses",), EFFORT):
+            votes = {"1": [80.0, 82.0], "0": [80.0, 81.0]}
+            extra = {"held_out_votes": votes, "chosen": EFFORT.settings().as_dict(1)}
+            store.put({**cell.columns, "status": "ok", "score": 60.0, "extra": extra})
+        found = multilabel_studies.finalists(store, "synthetic", EFFORT, None, lambda _: None)
+        rows = store.frame()
+    assert [(x["loss"], x["chosen"], x["held_out"], x["test"], x["test_worst"]) for x in found] == [
+        ("gfy", False, 80.5, 60.0, 50.0), ("gfy", True, 81.0, 90.0, 90.0),
+        ("cross_entropy", False, 80.5, 60.0, 50.0), ("cross_entropy", True, 81.0, 90.0, 90.0),
+    ]  # fmt: skip
+    assert [x["rate"] for x in found[:2]] == pytest.approx([1e-5, 0.1])
+    assert found[0]["held_out_examples"] == 20
+    assert (rows["family"] == "multilabel-finalists").sum() == 4
 
 
 @pytest.mark.slow
