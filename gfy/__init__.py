@@ -11,6 +11,7 @@ from gfy.energies import (
     ConcaveSpen,
     CustomEnergy,
     Energy,
+    Hopfield,
     InputConvexNetwork,
     LinearQuadratic,
     LogSumExp,
@@ -46,6 +47,8 @@ from gfy.theory.calibration import CalibrationBound, calibration_bound, excess_r
 from gfy.theory.convex_concave import ConvexConcave
 from gfy.theory.ctransform import c_transform, concave_conjugate, infimal_convolution
 from gfy.theory.decoding import decode
+from gfy.theory.hopfield import retrieve
+from gfy.theory.joint import JointLoss
 from gfy.theory.targets import AffineLoss, Target
 
 __all__ = [
@@ -53,8 +56,8 @@ __all__ = [
     "Box", "CalibrationBound", "CappedSimplex", "Certificate", "Chain", "ChainEntropy", "ConcaveSpen",
     "ConvexConcave", "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope",
     "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "GfyWarning", "Gini",
-    "GradientDroppedWarning", "GradientMode",
-    "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "LinearQuadratic", "LogSumExp",
+    "GradientDroppedWarning", "GradientMode", "Hopfield",
+    "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "JointLoss", "LinearQuadratic", "LogSumExp",
     "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "PrecisionWarning",
     "Probabilistic", "Reals",
     "Rectifier", "Regularizer", "Result", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
@@ -62,7 +65,7 @@ __all__ = [
     "UnsolvedError", "UnsolvedWarning", "UnsupportedError", "Zero", "argmax", "backend_of",
     "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
     "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",
-    "infimal_convolution", "solve_biconjugate",
+    "infimal_convolution", "retrieve", "solve_biconjugate",
 ]  # fmt: skip
 
 guard_all(__all__, globals())

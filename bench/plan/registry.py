@@ -33,7 +33,16 @@ from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = frameworks()
 SIZES = ("k", "batch", "rank")  # the parameters that every name of a problem shows
-FAMILY_MODULES = ("quadratic", "linear", "networks", "shapes", "recorded", "random_weights", "trained")
+FAMILY_MODULES = (
+    "quadratic",
+    "linear",
+    "networks",
+    "shapes",
+    "recorded",
+    "random_weights",
+    "trained",
+    "memories",
+)
 GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit, "unrolled": gfy.Unrolled}
 
 

@@ -2,6 +2,7 @@
 
 from gfy.energies.base import Dense, Energy, LowRank, QuadraticForm
 from gfy.energies.custom import CustomEnergy
+from gfy.energies.hopfield import Hopfield
 from gfy.energies.linear import Bilinear, LinearEnergy, LogSumExp, Maxout, Rectifier
 from gfy.energies.network import ConcaveSpen, InputConvexNetwork, Spen
 from gfy.energies.others import Metric, Probabilistic
@@ -13,6 +14,7 @@ __all__ = [
     "CustomEnergy",
     "Dense",
     "Energy",
+    "Hopfield",
     "InputConvexNetwork",
     "LinearEnergy",
     "LinearQuadratic",

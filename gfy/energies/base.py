@@ -109,6 +109,7 @@ class Energy:
     ranks: ClassVar[dict[str, int]]
     concave: bool = True  # in p, for every v
     proven: bool = False  # concavity holds by construction or is checked at v; else it is the author's word
+    convex: bool = False  # in p, for every v, and not `linear`
     in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
     linear: bool = False  # in p: Phi = <scores(v), p> + constant
     interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says

@@ -15,6 +15,7 @@ NEEDS = {
     "own_solver": ["jax", "torch"],
     "choose_gradient_mode": ["torch"],
     "equinox_pairwise": ["jax", "equinox", "optax"],
+    "hopfield_retrieval": ["jax", "torch"],
     "flax_pairwise": ["jax", "flax", "optax"],
     "reproduce_table": ["jax", "optax", "sklearn"],
     "torch_pairwise": ["torch"],
