@@ -1,6 +1,7 @@
 """Inner solvers: one algorithm a file, each behind `gfy.protocols.InnerSolver`."""
 
 from gfy.calling.guard import guard_all
+from solvers.amortised.solver import Amortised
 from solvers.auto import Auto
 from solvers.dual.newton import DualNewton
 from solvers.methods.closed_form import ClosedForm
@@ -31,6 +32,7 @@ from solvers.peers.scipy_lbfgsb import ScipyLBFGSB
 
 __all__ = [
     "ActiveSet",
+    "Amortised",
     "Auto",
     "ByHand",
     "Clarabel",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gfy.backend import backend_of, leaves
+from gfy.backend import backend_of, leaves, tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.peers.host import shaped, unflat
@@ -43,6 +43,22 @@ def again(
         lambda v, point, solved: solver.solve(problem, v, point, stop),
         v, point, solved,
     )  # fmt: skip
+
+
+def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -> Solution:
+    """Of each example the answer that converged, and of two that did not the one with the higher value."""
+    xp = backend_of(v).xp
+    higher = problem.value(v, second.p) > problem.value(v, first.p)
+    taken = ~first.converged & (second.converged | higher)
+
+    def pick(new: Array, old: Array) -> Array:
+        mask = taken[..., None] if new.ndim > taken.ndim else taken
+        return xp.where(mask, xp.astype(new, old.dtype), old)
+
+    chosen = tree_map(pick, second, first)
+    # what was spent on an example is the sum of both
+    spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
+    return chosen._replace(steps=spent)
 
 
 def _in_numpy(problem: InnerProblem) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from gfy.backend import backend_of, tree_map
+from gfy.backend import backend_of
 from gfy.energies import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers.again import again
+from solvers.again import again, better
 from solvers.dual.newton import DualNewton
 from solvers.kernels import call
 from solvers.loop import check
@@ -98,7 +98,7 @@ class Auto:
         return backend.cond(
             backend.xp.all(found.converged),
             lambda found: found,
-            lambda found: _better(problem, v, found, again(following, problem, v, p0, stop, found.converged)),
+            lambda found: better(problem, v, found, again(following, problem, v, p0, stop, found.converged)),
             found,
         )
 
@@ -121,22 +121,6 @@ class Auto:
 
     def step(self, problem: InnerProblem, v: Input, state: Any) -> Any:
         return ProjectedGradient().step(problem, v, state)
-
-
-def _better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -> Solution:
-    """Of each example the answer that converged, and of two that did not the one with the higher value."""
-    xp = backend_of(v).xp
-    higher = problem.value(v, second.p) > problem.value(v, first.p)
-    taken = ~first.converged & (second.converged | higher)
-
-    def pick(new: Array, old: Array) -> Array:
-        mask = taken[..., None] if new.ndim > taken.ndim else taken
-        return xp.where(mask, xp.astype(new, old.dtype), old)
-
-    chosen = tree_map(pick, second, first)
-    # what was spent on an example is the sum of both
-    spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
-    return chosen._replace(steps=spent)
 
 
 def _compiled(problem: InnerProblem, v: Input) -> bool:

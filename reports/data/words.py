@@ -39,8 +39,8 @@ SETS = {
 }
 BACKENDS = {"jax": "JAX", "torch": "PyTorch", "numpy": "NumPy"}
 OURS = (
-    "ActiveSet", "Auto", "ClosedForm", "CoordinateAscent", "DualNewton", "FrankWolfe", "InteriorPoint", "MirrorAscent",
-    "MultiStart", "ProjectedGradient", "ProjectedNewton",
+    "ActiveSet", "Amortised", "Auto", "ClosedForm", "CoordinateAscent", "DualNewton", "FrankWolfe", "InteriorPoint",
+    "MirrorAscent", "MultiStart", "ProjectedGradient", "ProjectedNewton",
 )  # fmt: skip
 PEERS = (
     "ByHand", "Clarabel", "Cvxpy", "Daqp", "Jaxopt", "Moreau", "Mujoco", "Osqp", "Piqp", "Proxsuite", "Qpax",

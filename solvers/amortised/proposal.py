@@ -1,0 +1,172 @@
+"""A small network that proposes p*, fitted in closed form to problems that were solved along a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.backend import backend_of, floating_leaf
+from gfy.errors import GfyValueError
+from gfy.numerics.arithmetic import relu
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A network with one hidden layer that maps the input v of a problem to a point of C near p*(v).
+
+    It reads the gradient of Phi at the middle of C, the response of Omega to it, and the gradient there: 3 k numbers,
+    whatever the energy. Instances are made by `ProposalLearner.proposal`; a fitted one does not change, so that a
+    program that JAX compiled with it stays right.
+
+    Args:
+        problem: the inner problem that it proposes solutions of.
+        shift: what is subtracted from the 3 k numbers, [3 k].
+        scale: what they are multiplied by then, [3 k].
+        hidden: the fixed weights of the hidden layer, [3 k, h].
+        offset: the fixed biases of the hidden layer, [h].
+        readout: the fitted weights of a constant, the 3 k numbers and the hidden units, [1 + 3 k + h, k].
+
+    Example:
+        >>> proposal = learner.proposal()
+        >>> solver = solvers.Amortised(proposal)
+        >>> loss = gfy.FenchelYoungLoss(problem, solver=solver)
+    """
+
+    problem: InnerProblem
+    shift: np.ndarray
+    scale: np.ndarray
+    hidden: np.ndarray
+    offset: np.ndarray
+    readout: np.ndarray
+
+    @property
+    def layers(self) -> tuple[np.ndarray, ...]:
+        """The arrays, in the order of the arguments: `Proposal(problem, *layers)` is the same proposal again.
+
+        A function that JAX compiles may take them as arguments; a later fit then needs no second compilation.
+        """
+        return self.shift, self.scale, self.hidden, self.offset, self.readout
+
+    def __call__(self, v: Input) -> Array:
+        """The proposed p, [..., k], in the framework and dtype of v; `Amortised` projects it onto C."""
+        k = self.readout.shape[-1]
+        if self.problem.energy.dim(v) != k:
+            raise GfyValueError(
+                f"the proposal was fitted to problems with k = {k}, and v has k = {self.problem.energy.dim(v)}: "
+                "fit another with a new ProposalLearner"
+            )
+        read = readings(self.problem, v)
+        backend = backend_of(read)
+        shift, scale, hidden, offset, readout = (backend.asarray(x, like=read) for x in self.layers)
+        x = (read - shift) * scale
+        width = x.shape[-1]
+        return readout[0] + x @ readout[1 : 1 + width] + relu(x @ hidden + offset) @ readout[1 + width :]
+
+
+class ProposalLearner:
+    """Learns a `Proposal` from solved problems: one ridge regression, its sums kept up to date batch by batch.
+
+    Args:
+        problem: the inner problem whose solutions are seen.
+        hidden: the number of hidden units; 0 makes the proposal linear in what it reads. Default 64.
+        ridge: the penalty on the fitted weights, relative to the mean square of what they multiply. Default 1e-6.
+        keep: what the sums of the past are multiplied by at each batch, in (0, 1]; below 1 old problems are forgotten
+            as the network changes. Default 0.95.
+        seed: of the hidden layer's fixed weights. Default 0.
+
+    Raises:
+        GfyValueError: for a ridge that is not positive or a `keep` outside (0, 1].
+
+    Example:
+        >>> learner = solvers.amortised.ProposalLearner(problem)
+        >>> learner.see(v, p)
+        >>> solver = solvers.Amortised(learner.proposal())
+    """
+
+    def __init__(
+        self, problem: InnerProblem, hidden: int = 64, ridge: float = 1e-6, keep: float = 0.95, seed: int = 0
+    ) -> None:
+        if hidden < 0:
+            raise GfyValueError(f"ProposalLearner.hidden must be a whole number >= 0, got {hidden!r}")
+        if not ridge > 0:
+            raise GfyValueError(f"ProposalLearner.ridge must be a number > 0, got {ridge!r}")
+        if not 0 < keep <= 1:
+            raise GfyValueError(f"ProposalLearner.keep must lie in (0, 1], got {keep!r}")
+        self.problem, self.units, self.ridge, self.keep, self.seed = problem, hidden, ridge, keep, seed
+        self._layers: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._square = self._cross = np.zeros((0, 0))
+
+    def see(self, v: Any, p: Array) -> None:
+        """Add a batch of solved problems to the sums.
+
+        Args:
+            v: the energy's Input, of any number of batch axes.
+            p: their solutions, [..., k]; examples whose numbers are not finite are left out.
+
+        Raises:
+            GfyValueError: where k differs from that of the batches before.
+        """
+        v = self.problem.energy.coerce(v)
+        backend = backend_of(v)
+        v, p = backend.stop_gradient((v, p))
+        with backend.constant():
+            read = np.asarray(backend.to_numpy(readings(self.problem, v)), dtype=np.float64)
+        target = np.asarray(backend.to_numpy(p), dtype=np.float64)
+        read, target = read.reshape(-1, read.shape[-1]), target.reshape(-1, target.shape[-1])
+        fine = np.isfinite(read).all(-1) & np.isfinite(target).all(-1)
+        read, target = read[fine], target[fine]
+        if not len(read):
+            return
+        if self._layers is None:
+            self._begin(read, target.shape[-1])
+        if target.shape[-1] != self._cross.shape[-1]:
+            raise GfyValueError(
+                f"ProposalLearner.see was given solutions with k = {target.shape[-1]} after others with "
+                f"k = {self._cross.shape[-1]}: make one learner per size"
+            )
+        assert self._layers is not None
+        shift, scale, hidden, offset = self._layers
+        x = (read - shift) * scale
+        design = np.concatenate([np.ones((len(x), 1)), x, np.maximum(x @ hidden + offset, 0.0)], axis=-1)
+        self._square = self.keep * self._square + design.T @ design
+        self._cross = self.keep * self._cross + design.T @ target
+
+    def proposal(self) -> Proposal:
+        """The `Proposal` that fits the problems seen so far best.
+
+        Raises:
+            GfyValueError: where no problem was seen yet.
+        """
+        if self._layers is None:
+            raise GfyValueError("ProposalLearner has seen no solved problem yet: call see(v, p) first")
+        size = np.diagonal(self._square)
+        system = self._square + np.diag(self.ridge * np.maximum(size, size.max() * 1e-12))
+        return Proposal(self.problem, *self._layers, np.linalg.solve(system, self._cross))
+
+    def _begin(self, read: np.ndarray, k: int) -> None:
+        """Fix the first layer by the first batch: numbers are brought to mean 0 and size 1, weights are drawn."""
+        rng = np.random.default_rng(self.seed)
+        width = read.shape[-1]
+        spread = read.std(0)
+        scale = 1.0 / np.where(spread > 1e-8, spread, 1.0)
+        hidden = rng.normal(size=(width, self.units)) / np.sqrt(width)
+        self._layers = (read.mean(0), scale, hidden, rng.normal(size=self.units))
+        terms = 1 + width + self.units
+        self._square, self._cross = np.zeros((terms, terms)), np.zeros((terms, k))
+
+
+def readings(problem: InnerProblem, v: Input) -> Array:
+    """What a proposal reads of a problem, [..., 3 k]: two gradients of Phi and Omega's response between them."""
+    backend = backend_of(v)
+    omega, domain = problem.regularizer, problem.domain
+    shape = (*problem.energy.batch_shape(v), problem.energy.dim(v))
+    middle = domain.center(backend.zeros(shape, floating_leaf(v)))
+    first = problem.energy.grad_p(v, middle) + backend.xp.zeros_like(middle)
+    known = omega.no_argmax(domain) is None
+    response = omega.argmax(first, domain) if known else domain.project(middle + first)
+    second = problem.energy.grad_p(v, response) + backend.xp.zeros_like(middle)
+    return backend.xp.concat([first, response, second], axis=-1)

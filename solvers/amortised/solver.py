@@ -1,0 +1,149 @@
+"""A learned start, a few Newton steps, and the certificate that sends the rest to the full solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from gfy.backend import backend_of
+from gfy.errors import GfyTypeError, GfyValueError
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers import verdict
+from solvers.again import again, better
+from solvers.auto import Auto
+from solvers.loop import all_finite, check
+
+
+@dataclass(frozen=True)
+class Amortised:
+    """A proposal of p*, a few steps of a fast solver from there, and the full solver where the certificate says so.
+
+    The duality gap at the finished p, computed per example, decides: an example whose gap is within the tolerance (or
+    within rounding) is answered, and each other example is solved by `fallback` from there. `converged` and `result`
+    are therefore those of the p that is returned, however bad the proposal is.
+
+    A proposal becomes a part of the program that JAX compiles: hand over a new one to change it, and do not change the
+    arrays of an old one. A p0 that is given takes the proposal's place.
+
+    Args:
+        proposal: maps the energy's Input v to p [..., k]: a `solvers.amortised.Proposal`, or any function in the
+            framework of v. What it returns is projected onto C. Default: none, `finish` starts where it does by
+            itself.
+        steps: the most steps of `finish`, at least 1. Default 3.
+        finish: the solver that starts at the proposal. Default: what `Auto` chooses for the problem (`DualNewton` and
+            `ActiveSet` for quadratic energies, compiled).
+        fallback: the solver of the examples that are not certified then. Default: `Auto()`.
+
+    Raises:
+        GfyTypeError: for a proposal that cannot be called and for a solver that is none.
+        GfyValueError: for `steps` below 1, and for a proposal whose shape is not that of p.
+
+    Example:
+        >>> learner.see(v, gfy.argmax(problem, v))
+        >>> solver = solvers.Amortised(learner.proposal(), steps=2)
+        >>> found = gfy.argmax(problem, v, solver=solver, return_solution=True)
+    """
+
+    proposal: Callable[[Any], Any] | None = None
+    steps: int = 3
+    finish: Any = None
+    fallback: Any = Auto()
+    fixed_tolerance: ClassVar[bool] = True  # the solvers that finish are compiled with it
+
+    def __post_init__(self) -> None:
+        if self.proposal is not None and not callable(self.proposal):
+            raise GfyTypeError(
+                f"Amortised.proposal must be a function of v that returns p [..., k], got {self.proposal!r}"
+            )
+        if self.steps < 1:
+            raise GfyValueError(f"Amortised.steps must be at least 1, got {self.steps!r}")
+        for field in ("finish", "fallback"):
+            given = getattr(self, field)
+            if given is None and field == "finish":
+                continue
+            if isinstance(given, type) or not (hasattr(given, "solve") and hasattr(given, "unsupported")):
+                raise GfyTypeError(
+                    f"Amortised.{field} must be an inner solver such as solvers.DualNewton(), got {given!r}"
+                )
+
+    @property
+    def name(self) -> str:
+        return "Amortised"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        if not problem.concave:
+            return (
+                f"{problem.energy.name} is not concave in p: no certificate can tell whether a proposal is the "
+                "maximum; use MultiStart or ProjectedGradient"
+            )
+        reason: str | None = self.fallback.unsupported(problem)
+        if reason is None and self.finish is not None:
+            reason = self.finish.unsupported(problem)
+        return reason
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        check(self, problem, v)
+        backend = backend_of(v)
+        v, p0 = backend.stop_gradient((v, p0))
+        found = self.attempt(problem, v, p0, stop)
+
+        def rest(found: Solution) -> Solution:
+            full = again(self.fallback, problem, v, found.p, stop, found.converged)
+            return better(problem, v, found, full)
+
+        return backend.cond(backend.xp.all(found.converged), lambda found: found, rest, found)
+
+    def attempt(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        """What stands before any fallback: `converged` [...] says which examples the certificate accepted.
+
+        Args:
+            problem: the energy, the regularizer and the set.
+            v: the energy's Input.
+            p0: a start [..., k] that takes the proposal's place. Default: the proposal.
+            stop: the tolerance; at most `steps` steps are taken whatever it allows. Default `Stop()`.
+
+        Returns:
+            The `Solution` after at most `steps` steps, its flags held against the duality gap at its p.
+
+        Raises:
+            GfyValueError: for a proposal whose shape is not that of p.
+
+        Example:
+            >>> accepted = solvers.Amortised(proposal).attempt(problem, v).converged
+        """
+        backend = backend_of(v)
+        finish = self.finish or Auto().choose(problem, v).solver
+        with backend.constant():
+            start = self._start(problem, v, p0)
+            short = replace(stop, max_steps=min(self.steps, stop.max_steps))
+            return certified(problem, v, finish.solve(problem, v, start, short), stop)
+
+    def _start(self, problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
+        """p0, else the proposed start in C, which is the middle of C where a proposal is not finite."""
+        if p0 is not None or self.proposal is None:
+            return None if p0 is None else problem.initial_point(v, p0)
+        backend = backend_of(v)
+        xp = backend.xp
+        p, middle = self.proposal(v), problem.initial_point(v)
+        if tuple(getattr(p, "shape", ())) != tuple(middle.shape):
+            raise GfyValueError(
+                f"Amortised.proposal must return p of shape {tuple(middle.shape)} for this v, got "
+                f"{tuple(p.shape) if hasattr(p, 'shape') else type(p).__name__}"
+            )
+        p = xp.astype(backend.stop_gradient(p), middle.dtype)
+        p = xp.where(all_finite(p)[..., None], p, middle)
+        return problem.domain.project(p)
+
+
+def certified(problem: InnerProblem, v: Input, found: Solution, stop: Stop) -> Solution:
+    """What a solver found, its claim to have converged held against the duality gap at the p that it returns."""
+    xp = backend_of(found.p).xp
+    result = xp.astype(xp.zeros_like(found.error), xp.int32) if found.result is None else found.result
+    held = verdict.results(problem, v, found.p, found.error, stop, found.converged, result)
+    return found._replace(converged=verdict.converged(held), result=held)
