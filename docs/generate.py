@@ -136,6 +136,18 @@ def results() -> str:
     return "\n".join([*parts, *(f"- [{title}]({path})" for path, title in PAGES.items())])
 
 
+def beyond(kind: str) -> str:
+    """The table of an experiment beyond the paper, or the command that would fill it."""
+    from reports.answers.beyond import tables, text
+    from reports.data.load import load
+
+    path, make = RESULTS / "beyond.sqlite", f"`gfy reproduce {kind} --out docs/results`"
+    frame = load([path]).frame if path.is_file() else None
+    if frame is None or kind not in (table.name for table in tables(frame)):
+        return f"No rows are kept yet: {make} measures them."
+    return f"{text(frame, kind)}\n\nRows: [beyond.sqlite](../results/beyond.sqlite); made again by {make}."
+
+
 def documents() -> dict[Path, str]:
     """Each document with its sections filled."""
     from bench.store.schema import reference
@@ -144,6 +156,8 @@ def documents() -> dict[Path, str]:
         ROOT / "README.md": {"headline": headline, "answer": answer},
         ROOT / "docs" / "measured.md": {"results": results},
         ROOT / "docs" / "reference" / "rows.md": {"columns": reference},
+        ROOT / "docs" / "how-to" / "amortise.md": {"amortised": lambda: beyond("amortised")},
+        ROOT / "docs" / "how-to" / "joint.md": {"minmin": lambda: beyond("minmin")},
     }
     found = {}
     for path, parts in sections.items():
@@ -200,7 +214,9 @@ def site(docs: Path = ROOT / "docs") -> None:
     from reports.pages.render import build_report
 
     out = docs / "results"
-    stores = [RESULTS / f"{name}.sqlite" for name in ("compare", "multilabel", "imitation", "theory")]
+    stores = [
+        RESULTS / f"{name}.sqlite" for name in ("compare", "multilabel", "imitation", "theory", "beyond")
+    ]
     kept = {store.stem: store for store in stores if store.is_file()}
     for drawn in draw_all.explained():
         base.save_picture(drawn, docs / "figures")

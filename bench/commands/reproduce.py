@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bench.commands import beyond
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from bench.experiments.multilabel.command import Options
 
-app = typer.Typer(no_args_is_help=True, help="The paper's experiments: multilabel, imitation.")
+app = typer.Typer(
+    no_args_is_help=True, help="The paper's experiments: multilabel, imitation; beyond it: amortised, minmin."
+)
 
 
 @app.command("multilabel")
@@ -101,3 +105,5 @@ def _imitation() -> Any:
 
 if (_command := _imitation()) is not None:
     app.command("imitation")(_command)
+app.command("amortised")(beyond.amortised)
+app.command("minmin")(beyond.minmin)

@@ -190,6 +190,8 @@ KINDS: dict[str, Kind] = {
     "calibration": Kind("a case of `gfy theory calibration`", _STUDY),
     "dc": Kind("a training of `gfy theory dc`", _STUDY),
     "structured": Kind("a case of `gfy theory structured`", _STUDY),
+    "minmin": Kind("a network of `gfy reproduce minmin`, on whatever machine", (*_TRAINED, "seed")),
+    "amortised": Kind("a way of solving along a training of `gfy reproduce amortised`", _STUDY),
 }  # fmt: skip
 
 

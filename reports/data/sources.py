@@ -42,9 +42,10 @@ def compares(path: Path) -> bool:
 
 
 def with_experiments(results: Iterable[Path]) -> list[Path]:
-    """The named files, and the stores of the paper's experiments that lie beside them under their usual names."""
+    """The named files, and the stores of the experiments that lie beside them under their usual names."""
     named = [Path(r) for r in results]
-    beside = [r.parent / name for r in named for name in ("multilabel.sqlite", "imitation.sqlite")]
+    usual = ("multilabel.sqlite", "imitation.sqlite", "beyond.sqlite")
+    beside = [r.parent / name for r in named for name in usual]
     return list(dict.fromkeys([*named, *(b for b in beside if b.is_file())]))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.store import RecordsError
+from reports.answers import beyond
 from reports.answers.choices import LEVELS
 from reports.answers.evidence import collect
 from reports.answers.imitation import seeds_frame
@@ -119,7 +120,7 @@ def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
         rankings={need: rankings(frame, tol, need) if len(frame) else [] for need in NEEDS},
         failures=failures(frame) if len(frame) else None, honesty=honesty(frame) if len(frame) else None,
         asking=asked,
-        experiment_tables=multilabel_tables(trained) + ([imitated] if imitated else []),
+        experiment_tables=[*multilabel_tables(trained), *([imitated] if imitated else []), *beyond.tables(rows.frame)],
         parts=_draw(rows, judged, asked, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
         limitations=limitations(rows, tol),
     )  # fmt: skip

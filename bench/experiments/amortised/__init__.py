@@ -1,0 +1,1 @@
+"""Time to certified accuracy along a training run: cold, warm-started and amortised inner solves."""
