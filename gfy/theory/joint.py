@@ -11,9 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gfy.backend import backend_of
+import numpy as np
+
+from gfy.backend import backend_of, floating_leaf
 from gfy.calling.guard import guard
-from gfy.checks import check_input
+from gfy.checks import check_input, check_point
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.numerics.arithmetic import logsumexp, relu
@@ -182,10 +184,6 @@ class JointLoss:
         Example:
             >>> samples = gfy.JointLoss(gfy.Bilinear()).draw(u, 64, seed=7)
         """
-        import numpy as np
-
-        from gfy.backend import floating_leaf
-
         if count < 1:
             raise GfyValueError(f"count must be at least 1, got {count!r}")
         if not 0 < share < 1:
@@ -226,8 +224,6 @@ class JointLoss:
         return scores, logs
 
     def _target(self, v: Input, y: Array, many: bool = False, name: str = "y") -> Array:
-        from gfy.backend import floating_leaf
-
         like = floating_leaf(v)
         if getattr(y, "dtype", None) != like.dtype:
             y = backend_of(v).asarray(y, like=like)
@@ -235,10 +231,13 @@ class JointLoss:
         fits = tuple(y.shape) == expected or (many and y.shape[-1:] == expected[-1:] and y.ndim > 1)
         if not fits:
             raise GfyValueError(f"{name} must have the shape {expected}, got {tuple(y.shape)}")
+        check_point(y, name)
         return y
 
     def _shaped(self, v: Input, tau: Array, name: str) -> Array:
         expected = self.energy.batch_shape(v)
+        if not hasattr(tau, "shape"):
+            tau = backend_of(v).asarray(tau, like=floating_leaf(v))
         if tuple(tau.shape) != expected:
             raise GfyValueError(
                 f"{name} must have one number per example, shape {expected}, got {tuple(tau.shape)}"

@@ -95,6 +95,38 @@ def calls(make: Callable[[Any], Any]) -> Iterator[Call]:
         {"problem": linear, "p": p},
         {"problem": PROBLEMS, "p": arrays(p, make)[:10]},
     )
+    memory = gfy.InnerProblem(gfy.Hopfield(), gfy.SquaredNorm(), gfy.Reals())
+    hopfield = gfy.Hopfield.Input(v.u, make(rng.normal(size=(5, v.u.shape[-1]))))
+    stored = tuple(x for x in inputs(hopfield, make) if not hasattr(getattr(x, "X", None), "shape")) + (
+        None,
+        3,
+    )
+    yield Call(
+        "retrieve",
+        gfy.retrieve,
+        {"problem": memory, "v": hopfield, "query": v.u},
+        {
+            "problem": (*PROBLEMS, problem),
+            "v": stored,
+            "query": (None, *arrays(p, make)),
+            "steps": (*COUNTS, 0),
+        },
+    )
+    joint, samples, tau = gfy.JointLoss(gfy.Pairwise()), make(np.ones((4, v.u.shape[-1]))), v.u[:, 0]
+    drawn = ("a", None, object(), make(np.ones(3)), make(np.ones((4, 2))), make(np.ones((0, v.u.shape[-1]))))
+    yield Call(
+        "JointLoss",
+        joint,
+        {"v": v, "y": p, "tau": tau, "samples": samples},
+        {
+            "v": wrong["v"], "y": (None, *arrays(p, make)), "samples": drawn,
+            "tau": ("a", None, object(), v.u, 1.0), "log_weights": ("a", object(), make(np.ones(3))),
+        },
+    )  # fmt: skip
+    yield Call(
+        "JointLoss.draw", joint.draw, {"v": v, "count": 3},
+        {"count": (*COUNTS, 0, None), "seed": COUNTS, "share": (*NUMBERS, 0.0, 1.0, 2.0)},
+    )  # fmt: skip
     yield Call("Stop", gfy.Stop, {}, {"tol": (*NUMBERS, -1.0, None), "max_steps": (*COUNTS, 0, None)})
     parts = {"energy": PROBLEMS[:5], "regularizer": PROBLEMS[:5], "domain": PROBLEMS[:5]}
     yield Call("InnerProblem", gfy.InnerProblem, {f: getattr(problem, f) for f in parts}, parts)
@@ -109,7 +141,7 @@ def calls(make: Callable[[Any], Any]) -> Iterator[Call]:
 
 
 OWN = (
-    "ActiveSet", "Auto", "CoordinateAscent", "DualNewton", "FrankWolfe", "InteriorPoint", "MultiStart",
+    "ActiveSet", "Amortised", "Auto", "CoordinateAscent", "DualNewton", "FrankWolfe", "InteriorPoint", "MultiStart",
     "ProjectedGradient", "ProjectedNewton",
 )  # fmt: skip
 
