@@ -147,7 +147,7 @@ def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[s
             "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way == "amortised")},
         }  # fmt: skip
     watch = Stopwatch()
-    rotate(programs.values(), ROUNDS, 30.0)
+    rotate(programs.values(), ROUNDS, 6.0)
     for way, program in programs.items():
         assert program.best is not None
         columns[way] |= {
