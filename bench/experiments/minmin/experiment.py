@@ -129,13 +129,13 @@ def judged(
 
     x = jnp.asarray(X, jnp.float32)
     v = training.input({name: jnp.asarray(value) for name, value in params.items()}, x, share)
-    loss = training.way if training.way == "perceptron" else "gfy"
-    problem = predicting_problem(training.model, loss)
-    p = gfy.argmax(problem, v, solver=make_solver("auto", training.model, loss), stop=gfy.Stop(1e-6, 200))
     u = np.asarray(v[0], dtype=np.float64)
     A = np.asarray(v[1], dtype=np.float64) if len(v) > 1 else None
     if not (np.isfinite(u).all() and (A is None or np.isfinite(A).all())):  # the training diverged
         return {"accuracy": 0.0, "marginal_accuracy": 0.0, "nll": float("inf")}
+    loss = training.way if training.way == "perceptron" else "gfy"
+    problem = predicting_problem(training.model, loss)
+    p = gfy.argmax(problem, v, solver=make_solver("auto", training.model, loss), stop=gfy.Stop(1e-6, 200))
     truth = exact(u, A, Y)
     found = {
         "accuracy": float(((np.asarray(p) > 0.5) == (Y > 0.5)).mean()),
