@@ -19,6 +19,7 @@ ENERGIES = {
     "LogSumExp": "log-sum-exp network",
     "Maxout": "maxout network",
     "Metric": "metric energy",
+    "Hopfield": "associative memory",
     "CustomEnergy": "an energy of your own",
 }
 REGULARIZERS = {

@@ -2,8 +2,9 @@
 
 All ways solve the same recorded problems in the same order, by a Newton method or by a first-order method. *cold*
 starts every solve anew, *warm* at the solution that the same example had an epoch ago, *amortised* at the proposal of a
-network fitted at the end of every epoch to the problems of that epoch and, weighted less, of those before. In the first
-epoch all start cold. The fits are timed apart.
+network fitted at the end of every epoch to the problems of that epoch and, weighted less, of those before, with a few
+steps and a fallback, *proposed* at the same proposal with as many steps as it takes. In the first epoch all start cold.
+The fits are timed apart.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gfy.backend import get_backend
 from solvers.amortised import Proposal, ProposalLearner
 
 Say = Callable[[str], None]
-WAYS = ("cold", "warm", "amortised")
+WAYS = ("cold", "warm", "amortised", "proposed")
 STOP = gfy.Stop(1e-8, 500)
 ACCURATE = 1e-8  # the certified relative gap that every way must reach on every example
 STEPS = {"DualNewton": 3, "ProjectedGradient": 30}  # of the attempt, by the solver that takes them
@@ -54,10 +55,11 @@ class Setting:
     def full(self) -> Any:
         return getattr(solvers, self.solver)()
 
-    def amortised(self, layers: Any) -> solvers.Amortised:
+    def amortised(self, layers: Any, way: str = "amortised") -> solvers.Amortised:
         """The proposal of these layers, finished by the solver and, where it is not certified then, solved by it."""
         proposal = Proposal(self.problem, *layers)
-        return solvers.Amortised(proposal, STEPS[self.solver], self.full(), self.full())
+        steps = STEPS[self.solver] if way == "amortised" else STOP.max_steps
+        return solvers.Amortised(proposal, steps, self.full(), self.full())
 
 
 class Replay:
@@ -74,7 +76,10 @@ class Replay:
         full, problem, jit = setting.full(), self.problem, self.backend.jit
         self._solve = jit(lambda v: full.solve(problem, v, None, STOP))
         self._from = jit(lambda v, p0: full.solve(problem, v, p0, STOP))
-        self._learned = jit(lambda layers, v: setting.amortised(layers).solve(problem, v, None, STOP))
+        self._learned = {
+            way: jit(lambda layers, v, way=way: setting.amortised(layers, way).solve(problem, v, None, STOP))
+            for way in WAYS[2:]
+        }
         self.proposals = self._fit()
 
     def _fit(self) -> list[Any]:
@@ -97,8 +102,9 @@ class Replay:
         if way == "cold":
             return first
         later = range(epoch, len(self.inputs))
-        if way == "amortised":
-            return first + [self._learned(self.proposals[n // epoch - 1], self.inputs[n]) for n in later]
+        if way in self._learned:
+            solve = self._learned[way]
+            return first + [solve(self.proposals[n // epoch - 1], self.inputs[n]) for n in later]
         known = self._arrays(np.full((self.course.examples, self.course.u.shape[-1]), 0.5))
         found = first
         for n, rows in enumerate(self.rows):
@@ -117,12 +123,12 @@ class Replay:
 
     def accepted(self, way: str) -> float:
         """The share of examples that the certificate accepts before any fallback; 1 where there is none."""
-        if way != "amortised":
+        if way not in self._learned:
             return 1.0
         shares = []
         epoch = self.course.epoch
         for n in range(epoch, len(self.inputs), max(1, len(self.inputs) // 40)):
-            solver = self.setting.amortised(self.proposals[n // epoch - 1])
+            solver = self.setting.amortised(self.proposals[n // epoch - 1], way)
             found = solver.attempt(self.problem, self.inputs[n], None, STOP)
             shares.append(np.asarray(self.backend.to_numpy(found.converged)).mean())
         return float(np.mean(shares))
@@ -144,7 +150,7 @@ def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[s
         columns[way] = {
             "gap_rel": float(gap.max()), "converged": float(told.mean()), "steps": float(steps.mean()),
             "steps_max": float(steps.max()), "status": "ok" if gap.max() <= ACCURATE else "not converged",
-            "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way == "amortised")},
+            "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way in WAYS[2:])},
         }  # fmt: skip
     watch = Stopwatch()
     rotate(programs.values(), ROUNDS, 6.0)
