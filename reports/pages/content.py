@@ -20,7 +20,7 @@ from reports.answers.verdict import Verdict, verdicts
 from reports.data.load import Rows, load
 from reports.data.sources import with_experiments
 from reports.figures import draw_all, theory
-from reports.figures.base import Drawn, save
+from reports.figures.base import Drawn, save_all
 from reports.figures.palette import Palette
 from reports.pages.asking import Asking, asking
 from reports.pages.imitation import imitation_table
@@ -136,7 +136,7 @@ def _draw(
 ) -> list[Part]:
     frame = rows.compared
     palette = Palette(frame["solver"])
-    parts = []
+    parts: list[tuple[str, list[Drawn]]] = []
     by_place = sorted(frame.groupby(["group", "device"]), key=lambda item: -len(item[1]))
     if len(by_place) > DRAWN_PLACES:
         rows.notes.append(f"Figures are drawn for the {DRAWN_PLACES} machines and devices with most rows.")
@@ -147,16 +147,9 @@ def _draw(
             drawn = [*draw_all.answered(asked.evidence, asked.question, palette), *drawn]
         for d in drawn:
             d.name += f"-{number + 1}" if number else ""
-        parts.append(Part(f"Measured on {device}, {group}", _saved(drawn, folder)))
-    experiments = draw_all.experiments(rows.frame, *found)
-    if experiments:
-        parts.append(Part("The paper's experiments", _saved(experiments, folder)))
-    studied = theory.studied(rows.frame)
-    if studied:
-        parts.append(Part("The paper's theorems, checked", _saved(studied, folder)))
-    parts.append(Part("What the loss is", _saved(draw_all.explained() + theory.explained(), folder)))
-    return parts
-
-
-def _saved(drawn: list[Drawn], folder: Path) -> list[Picture]:
-    return [Picture(d, save(d, folder)) for d in drawn]
+        parts.append((f"Measured on {device}, {group}", drawn))
+    parts.append(("The paper's experiments", draw_all.experiments(rows.frame, *found)))
+    parts.append(("The paper's theorems, checked", theory.studied(rows.frame)))
+    parts.append(("What the loss is", draw_all.explained() + theory.explained()))
+    svgs = iter(save_all([d for _, drawn in parts for d in drawn], folder))
+    return [Part(title, [Picture(d, next(svgs)) for d in drawn]) for title, drawn in parts if drawn]
