@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, floating_leaf
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
@@ -78,10 +79,10 @@ class Amortised:
                 f"{problem.energy.name} is not concave in p: no certificate can tell whether a proposal is the "
                 "maximum; use MultiStart or ProjectedGradient"
             )
-        reason: str | None = self.fallback.unsupported(problem)
-        if reason is None and self.finish is not None:
-            reason = self.finish.unsupported(problem)
-        return reason
+        try:
+            return _reason(self.fallback, self.finish, problem)
+        except TypeError:  # a part that cannot be hashed cannot be remembered either
+            return _reason.__wrapped__(self.fallback, self.finish, problem)
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -130,15 +131,28 @@ class Amortised:
             return None if p0 is None else problem.initial_point(v, p0)
         backend = backend_of(v)
         xp = backend.xp
-        p, middle = self.proposal(v), problem.initial_point(v)
-        if tuple(getattr(p, "shape", ())) != tuple(middle.shape):
+        p, shape = self.proposal(v), (*problem.energy.batch_shape(v), problem.energy.dim(v))
+        if tuple(getattr(p, "shape", ())) != shape:
             raise GfyValueError(
-                f"Amortised.proposal must return p of shape {tuple(middle.shape)} for this v, got "
+                f"Amortised.proposal must return p of shape {shape} for this v, got "
                 f"{tuple(p.shape) if hasattr(p, 'shape') else type(p).__name__}"
             )
-        p = xp.astype(backend.stop_gradient(p), middle.dtype)
-        p = xp.where(all_finite(p)[..., None], p, middle)
+        like = floating_leaf(v)
+        if p.dtype != like.dtype:
+            p = xp.astype(p, like.dtype)
+        p = backend.stop_gradient(p)
+        sound = all_finite(p)
+        if not (backend.is_concrete(sound) and bool(xp.all(sound))):
+            p = xp.where(sound[..., None], p, problem.initial_point(v))
         return problem.domain.project(p)
+
+
+@lru_cache(maxsize=256)  # asking takes longer than many solves
+def _reason(fallback: Any, finish: Any, problem: InnerProblem) -> str | None:
+    reason: str | None = fallback.unsupported(problem)
+    if reason is None and finish is not None:
+        reason = finish.unsupported(problem)
+    return reason
 
 
 def certified(problem: InnerProblem, v: Input, found: Solution, stop: Stop) -> Solution:
