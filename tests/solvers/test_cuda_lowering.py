@@ -112,9 +112,8 @@ def needs_host(family: str, solver: str, mode: str) -> bool:
         solver in ON_HOST
         or (family == "hull" and not (solver == "FrankWolfe" and mode == "envelope"))
         or family == "oracle"
-        or (
-            family == "birkhoff norm" and solver in ("FrankWolfe", "MirrorAscent")
-        )  # they ask for assignments
+        # its best vertices are assignments; steps that are unrolled ask for none
+        or (family == "birkhoff norm" and solver in ("FrankWolfe", "MirrorAscent") and mode != "unrolled")
     )
 
 
