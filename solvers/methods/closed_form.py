@@ -9,11 +9,14 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import LowRank
-from gfy.numerics.arithmetic import matvec, solve, transpose
+from gfy.numerics.arithmetic import matvec, transpose
+from gfy.numerics.spd import positive_solver
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
 from solvers import verdict
 from solvers.loop import all_finite, check
+
+_UNITS = 4  # in the last place of the largest entry, per column, that the factorisation may be off
 
 
 @dataclass(frozen=True)
@@ -97,17 +100,30 @@ def _answer(
 def _system(problem: InnerProblem, v: Any) -> Array:
     """(curvature I - U)^-1 (u + tilt)."""
     regularizer = problem.regularizer
-    backend = backend_of(v)
     form = problem.energy.quadratic(v)
     assert form is not None
     curvature = form.curvature
     c, rhs = regularizer.curvature, form.u + regularizer.tilt
     if isinstance(curvature, LowRank):
         A = curvature.A
-        small = transpose(A) @ A + c * backend.asarray(np.eye(A.shape[-1]), like=A)
-        return (rhs - matvec(A, solve(small, matvec(transpose(A), rhs)))) / c
-    k = rhs.shape[-1]
-    return solve(c * backend.asarray(np.eye(k), like=rhs) - curvature.U, rhs)
+        return (rhs - matvec(A, _raised(transpose(A) @ A, c, matvec(transpose(A), rhs)))) / c
+    return _raised(-curvature.U, c, rhs)
+
+
+def _raised(matrix: Array, c: float, rhs: Array) -> Array:
+    """(matrix + c I)^-1 rhs; c is at least what keeps rounding from making the system of equal columns singular."""
+    backend = backend_of(matrix)
+    xp = backend.xp
+    eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
+    largest = xp.max(xp.abs((matrix * eye).sum(-1)), axis=-1)[..., None, None]
+    least = _UNITS * matrix.shape[-1] * backend.eps(matrix) * largest
+    system = matrix + xp.maximum(least, xp.full_like(least, c)) * eye
+    if system.ndim == 2:  # one system, whose right-hand sides are all examples
+        rows = rhs.reshape((-1, rhs.shape[-1]))
+        return transpose(positive_solver(system)(transpose(rows))).reshape(rhs.shape)
+    batch = np.broadcast_shapes(tuple(rhs.shape[:-1]), tuple(system.shape[:-2]))
+    whole = xp.broadcast_to(system, (*batch, *system.shape[-2:]))
+    return positive_solver(whole)(xp.broadcast_to(rhs, (*batch, rhs.shape[-1]))[..., None])[..., 0]
 
 
 def _unbounded(problem: InnerProblem, v: Any) -> Array:
