@@ -3,6 +3,7 @@
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard_all
 from gfy.calling.shadows import warn_of_shadows
+from gfy.calling.staging import staging
 from gfy.certificate import Certificate, certify
 from gfy.checks import debug
 from gfy.conjugate import argmax, conjugate
@@ -65,7 +66,7 @@ __all__ = [
     "UnsolvedError", "UnsolvedWarning", "UnsupportedError", "Zero", "argmax", "backend_of",
     "biconjugate", "bregman", "bregman_dual", "c_transform", "calibration_bound", "certify",
     "concave_conjugate", "conjugate", "debug", "decode", "excess_risks", "explain", "get_backend", "recommend",
-    "infimal_convolution", "retrieve", "solve_biconjugate",
+    "infimal_convolution", "retrieve", "solve_biconjugate", "staging",
 ]  # fmt: skip
 
 guard_all(__all__, globals())

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any
 
 from gfy.backend import backend_of, floating_leaf
 from gfy.calling.guard import guard
+from gfy.calling.plugins import entry_points
 from gfy.checks import check_read
 from gfy.energies.base import LowRank
 from gfy.errors import GfyValueError

@@ -10,6 +10,7 @@ from typing import Any
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
+from gfy.calling.staging import patience, portable
 from gfy.calling.telling import tell_unsolved
 from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
@@ -137,7 +138,7 @@ def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]
     A function of the user's may have captured arrays that change between calls: it is not staged as a whole.
     """
     backend = backend_of(v)
-    if type(loss.problem.energy).closed is Energy.closed and backend.staged:
+    if type(loss.problem.energy).closed is Energy.closed and (backend.staged or patience() is not None):
         try:
             return _remembered(loss, backend.name)
         except TypeError:  # a part that cannot be hashed cannot be remembered either
@@ -147,7 +148,13 @@ def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]
 
 @lru_cache(maxsize=256)
 def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution | None]]:
-    return get_backend(backend).jit(loss._examples)
+    framework = get_backend(backend)
+    if framework.staged:
+        return framework.jit(loss._examples)
+    solver, mode = loss.means
+    # a framework that borrows another's compiler runs the text there, and the solution it gives back is a constant
+    alike = portable(loss.problem, solver, mode) and isinstance(mode, Envelope)
+    return framework.stage(loss._examples) if alike else loss._examples
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from gfy.calling.plugins import entry_points
 from gfy.errors import GfyValueError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.energies import LowRank
@@ -42,6 +42,8 @@ class Auto:
     Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method, which
     takes a dozen steps where Omega is weak and others take thousands. Where all converge the next is never run.
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     @property
     def name(self) -> str:

@@ -125,6 +125,12 @@ class Backend(Protocol):
     def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """fn, staged where the framework stages (JAX); unchanged where it does not."""
 
+    def stage(self, fn: Callable[..., tuple[Array, Tree]]) -> Callable[..., tuple[Array, Tree]]:
+        """fn(v, *rest) -> (values, constants), text that any framework runs, by the fastest way this one has.
+
+        Derivatives pass from the values to v; `constants` carry none.
+        """
+
     # arrays
     def set_at(self, x: Array, index: Any, value: Array) -> Array:
         """A copy of x with x[index] = value."""

@@ -54,6 +54,9 @@ class Eager:
     def jit(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
 
+    def stage(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
+
     # derivatives that are recorded nowhere
 
     def constant(self) -> AbstractContextManager[Any]:

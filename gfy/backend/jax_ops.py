@@ -119,6 +119,9 @@ class JaxBackend:
         staged: Callable[..., Any] = jax.jit(fn)
         return staged
 
+    def stage(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return self.jit(fn)
+
     def set_at(self, x: Any, index: Any, value: Any) -> Any:
         return x.at[index].set(value)
 

@@ -14,6 +14,7 @@ from gfy.backend import torch_fused
 from gfy.backend.eager import Eager
 from gfy.backend.torch_functions import Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
+from gfy.backend.torch_staged import Measured
 from gfy.backend.tree import leaves, tree_map, unflatten
 
 _CALLS = 4  # times as many examples at a time as a cache holds: eager torch pays for every call
@@ -90,6 +91,9 @@ class TorchBackend(Eager):
             lambda _, g: (system(fixed, p)[1](g),),
         )
         return solution(image(v, p))
+
+    def stage(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return Measured(fn)
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return recomputed(fn)

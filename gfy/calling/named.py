@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
+from gfy.calling.plugins import entry_points
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.protocols import GradientMode, InnerSolver, default_solver

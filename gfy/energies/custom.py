@@ -44,7 +44,7 @@ class FunctionEnergy(Energy):
 
     def derivative(self, v: Any, p: Array) -> Array:
         """grad_p by autodiff; v, and what the function captured, still receive their derivatives."""
-        return backend_of(v, p).gradient(lambda q: self.value(v, q), p)
+        return backend_of(p).gradient(lambda q: self.value(v, q), p)
 
     def check(self, v: Any) -> None:
         for leaf in leaves(v):

@@ -32,6 +32,8 @@ class DualNewton:
     Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
     """
 
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+
     fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class ClosedForm:
     projection of v and `converged=False`.
     Reference: Blondel et al. (2022), Table 1.
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     @property
     def name(self) -> str:
@@ -72,7 +75,8 @@ class ClosedForm:
             error = _unbounded(problem, v) + error
         fine = all_finite(p)
         p = backend.xp.where(fine[..., None], p, problem.domain.center(p))
-        return _answer(problem, v, p, error, fine & (error <= stop.tol), stop)
+        gap = _feasible(problem, p) if linear else None
+        return _answer(problem, v, p, error, fine & (error <= stop.tol), stop, gap)
 
     def _metric(self, problem: InnerProblem, v: Input, stop: Stop) -> Solution:
         xp = backend_of(v).xp
@@ -95,6 +99,21 @@ def _answer(
     none = xp.astype(xp.zeros_like(error), xp.int32)
     result = verdict.results(problem, v, p, error, stop, fine, none + int(Result.INACCURATE), gap)
     return Solution(p, error, none - 1, verdict.converged(result), result)
+
+
+def _feasible(problem: InnerProblem, p: Array) -> Array | None:
+    """The gap of p = p_Omega(scores), [...]: zero by the map's definition, infinite where p is not in C.
+
+    None where the set says less cheaply whether p lies in it: the gap is then computed.
+    """
+    domain = problem.domain
+    if not (domain.banded or domain.ball or domain.whole):
+        return None
+    backend = backend_of(p)
+    xp = backend.xp
+    outside = domain.violation(p)
+    allowed = math.sqrt(backend.eps(p)) * (1 + xp.max(xp.abs(p), axis=-1))
+    return xp.where(outside <= allowed, xp.zeros_like(outside), xp.full_like(outside, math.inf))
 
 
 def _system(problem: InnerProblem, v: Any) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class CoordinateAscent:
     order, drawn from `seed`).
     References: Hsieh et al. (2008) for coordinates; Platt (1998) for pairs.
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     order: str = "cyclic"
     seed: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
@@ -56,6 +56,8 @@ class FrankWolfe:
     is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no atoms are held.
     References: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     variant: str = "blended"
     max_atoms: int | None = None

@@ -30,6 +30,8 @@ class ActiveSet:
         >>> solvers.ActiveSet().solve(problem, gfy.LinearQuadratic.Input(u=u, U=U)).p
     """
 
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+
     fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
 
     @property

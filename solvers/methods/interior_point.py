@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import clip
@@ -50,6 +50,8 @@ class InteriorPoint:
     from the middle of C: a warm start p0 is not used. The error is the gap divided by max(1, |value|).
     References: Mehrotra (1992); Saunders and Tomlin (1996), PDCO, for separable objectives.
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     @property
     def name(self) -> str:

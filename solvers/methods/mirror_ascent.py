@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import dot, sigmoid
@@ -39,6 +39,8 @@ class MirrorAscent:
     Omega is not an entropy, the error is the Frank-Wolfe gap.
     References: Nemirovski and Yudin (1983); Kivinen and Warmuth (1997).
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class MultiStart:
     lower bound of the maximum and not a proof of it; `converged` speaks of the best local solve. p [..., k].
     An energy that is known to be smooth and concave has one basin, and one start is enough.
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     starts: int = 64
     most_vertices: int = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.errors import GfyValueError
@@ -45,6 +45,8 @@ class ProjectedGradient:
     instead of the Euclidean distance (see `relative`).
     References: Beck and Teboulle (2009); O'Donoghue and Candes (2015); Birgin, Martinez and Raydan (2000).
     """
+
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
 
     step_rule: str = "accelerated"
 

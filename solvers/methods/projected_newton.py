@@ -44,6 +44,8 @@ class ProjectedNewton:
     References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
     """
 
+    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+
     linear_solve: str = "auto"
     cg_steps: int = 40
     fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged

@@ -18,7 +18,7 @@ from gfy.protocols import Array, Input
 from solvers.methods.project import project
 
 BLOCK = 8  # steps between two looks
-_POWER_STEPS = 5  # gradients that the first L is measured with
+_POWER_STEPS = 2  # gradients that the first L is measured with: what they miss of it is found on the way
 _ROOM = 1.2  # the largest curvature is found from below
 
 

@@ -1,0 +1,224 @@
+"""Functions of torch tensors as programs of XLA, with their derivatives, where that was measured to be faster.
+
+Tensors are handed over as views and answers are copied into memory that torch owns. The pullback is a second program,
+fed with what the first one kept; a derivative of the derivative is left to eager torch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+
+from gfy.backend.tree import leaves, tree_map, unflatten
+from gfy.calling.staging import patience
+from gfy.errors import GfyWarning
+
+_SHAPES = 32  # programs that one function keeps, one per shape of its arguments
+_TRIALS = 5  # staged calls after which the slower way is dropped
+_KINDS = (torch.Tensor, torch.nn.Parameter)  # not what derives from them
+_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
+_PROCESS = os.getpid()
+
+Function = Callable[..., tuple[Any, Any]]
+
+
+class Measured:
+    """fn(v, *rest) -> (values, constants), run eagerly or by XLA; derivatives pass from `values` to v alone."""
+
+    def __init__(self, fn: Function) -> None:
+        self._fn = fn
+        self._ways: OrderedDict[Any, _Way] = OrderedDict()
+
+    def __call__(self, v: Any, *rest: Any) -> tuple[Any, Any]:
+        after = patience()
+        if after is None:
+            return self._fn(v, *rest)
+        flat = list(leaves((v, rest)))
+        if not _served(flat) or (torch.is_grad_enabled() and any(x.requires_grad for x in leaves(rest))):
+            return self._fn(v, *rest)
+        shape = tree_map(lambda _: 0, (v, rest))
+        wanted = tuple(i for i, x in enumerate(leaves(v)) if x.requires_grad and torch.is_grad_enabled())
+        key = (wanted, str(shape), *((x.shape, x.dtype) for x in flat))
+        way = self._ways.pop(key, None) or _Way(self._fn, shape, wanted)
+        self._ways[key] = way  # the last one used is the last one dropped
+        if len(self._ways) > _SHAPES:
+            self._ways.popitem(last=False)
+        return way(flat, after)
+
+
+class _Way:
+    """How one shape is computed: what both ways have taken so far."""
+
+    def __init__(self, fn: Function, shape: Any, wanted: tuple[int, ...]) -> None:
+        self._fn, self._shape, self._wanted = fn, shape, wanted
+        self._spent = 0.0
+        self._best = {"eager": float("inf"), "staged": float("inf")}
+        self._calls = 0
+        self._program: _Program | None = None
+        self._settled = False
+
+    def __call__(self, flat: Sequence[Any], after: float) -> tuple[Any, Any]:
+        if self._program is None and not self._settled and self._calls and self._spent >= after:
+            self._stage(flat)
+        way: Callable[..., tuple[Any, Any]] = self._eager if self._program is None else self._program
+        if self._settled:
+            return way(flat)
+        begin = time.perf_counter()
+        found = way(flat)
+        self._note("eager" if self._program is None else "staged", time.perf_counter() - begin)
+        return found
+
+    def _eager(self, flat: Sequence[Any]) -> tuple[Any, Any]:
+        v, rest = unflatten(self._shape, iter(flat))
+        return self._fn(v, *rest)
+
+    def _stage(self, flat: Sequence[Any]) -> None:
+        """Compile; a function that XLA cannot run stays eager, and that is told."""
+        try:
+            program = _Program(self._eager, self._shape, self._fn, self._wanted)
+            program(flat)
+            self._program = program
+        except Exception as error:
+            self._settled = True
+            warnings.warn(
+                f"a loss of torch tensors could not be staged by XLA and runs eagerly: {type(error).__name__}: {error}",
+                GfyWarning,
+                stacklevel=2,
+            )
+        self._calls = 0
+
+    def _note(self, way: str, seconds: float) -> None:
+        self._calls += 1
+        self._spent += seconds
+        self._best[way] = min(self._best[way], seconds)
+        if way == "staged" and self._calls >= _TRIALS:
+            self._settled = True
+            if self._best["staged"] > self._best["eager"]:
+                self._program = None
+
+
+class _Program:
+    """A function of tensors of one shape, compiled: alone where no leaf wants a derivative, else with its pullback."""
+
+    def __init__(
+        self,
+        eager: Callable[[Sequence[Any]], tuple[Any, Any]],
+        shape: Any,
+        fn: Function,
+        wanted: tuple[int, ...],
+    ) -> None:
+        import jax
+
+        self.eager, self.wanted = eager, wanted
+
+        def outputs(moving: Sequence[Any], fixed: Sequence[Any]) -> tuple[Any, Any]:
+            some, others = iter(moving), iter(fixed)
+            flat = (next(some) if i in wanted else next(others) for i in range(len(moving) + len(fixed)))
+            v, rest = unflatten(shape, flat)
+            return fn(v, *rest)
+
+        def both(moving: Sequence[Any], fixed: Sequence[Any]) -> tuple[Any, Any, Any]:
+            values, pull, constants = jax.vjp(lambda some: outputs(some, fixed), moving, has_aux=True)
+            return values, constants, pull
+
+        self._alone = jax.jit(outputs)
+        self._both = jax.jit(both)
+        self._pull = jax.jit(lambda pull, g: pull(g)[0])
+
+    def __call__(self, flat: Sequence[Any]) -> tuple[Any, Any]:
+        if not self.wanted:
+            return self.forward(flat)[:2]
+        made: list[Any] = []
+        values = _Staged.apply(self, made, *flat)  # type: ignore[no-untyped-call]
+        return values, made.pop()
+
+    def forward(self, flat: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """The values, the constants, and what the pullback needs (None where no derivative is wanted)."""
+        arrays = [x.detach().numpy() for x in flat]
+        moving = [arrays[i] for i in self.wanted]
+        fixed = [x for i, x in enumerate(arrays) if i not in self.wanted]
+        with _double():
+            values, constants, *kept = (self._both if self.wanted else self._alone)(moving, fixed)
+            values, constants = _owned((values, constants))
+        return values, constants, kept[0] if kept else None
+
+    def backward(self, kept: Any, g: Any) -> list[Any]:
+        with _double():
+            found: list[Any] = _owned(self._pull(kept, g.detach().numpy()))
+        return found
+
+
+class _Staged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, program: _Program, made: list[Any], *flat: Any) -> Any:
+        values, constants, ctx.kept = program.forward(flat)
+        ctx.program = program
+        # what is kept may be a view of these: torch refuses those that were written to since
+        ctx.save_for_backward(*flat)
+        made.append(constants)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        flat, program = ctx.saved_tensors, ctx.program
+        if torch.is_grad_enabled():
+            with torch.enable_grad():
+                values, _ = program.eager(flat)
+            moving = [flat[i] for i in program.wanted]
+            found = torch.autograd.grad(values, moving, cotangents, create_graph=True, materialize_grads=True)
+        else:
+            found = program.backward(ctx.kept, cotangents[0])
+        gradients = dict(zip(program.wanted, found, strict=True))
+        return (None, None, *(gradients.get(i) for i in range(len(flat))))
+
+
+def _served(flat: Sequence[Any]) -> bool:
+    """Whether all are plain tensors on the processor, nothing transforms or traces them, and JAX can be used here."""
+    plain = all(type(x) in _KINDS and x.dtype in _DTYPES and x.device.type == "cpu" for x in flat)
+    return plain and not _watched() and os.getpid() == _PROCESS and _available()
+
+
+def _watched() -> bool:
+    """Whether torch.func, torch.compile, forward derivatives, autocast or a mode of torch sees every operation."""
+    return (
+        torch._C._functorch.peek_interpreter_stack() is not None
+        or torch.compiler.is_compiling()
+        or torch.autograd.forward_ad._current_level >= 0
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch.is_inference_mode_enabled()
+    )
+
+
+@cache
+def _available() -> bool:
+    """Whether JAX is installed and computes on the processor: a GPU's memory is not taken for this."""
+    if find_spec("jax") is None:
+        return False
+    import jax
+
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
+
+
+@contextmanager
+def _double() -> Iterator[None]:
+    import jax
+
+    with jax.enable_x64(True):
+        yield
+
+
+def _owned(tree: Any) -> Any:
+    """Arrays of JAX as tensors in memory of their own, once they are computed."""
+    return tree_map(lambda x: torch.tensor(np.asarray(x)), tree)

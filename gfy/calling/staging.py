@@ -1,0 +1,92 @@
+"""When functions of torch tensors are staged: solved by a compiled program of XLA instead of operation by operation.
+
+The text of this library runs in either framework. Where JAX is installed too, a loss of torch tensors on the processor
+can be computed by the program that JAX compiles from it. Compiling takes about a second for every new shape, so that a
+loss is staged only after eager torch has spent some seconds on that shape, and only the faster of the two is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from gfy.errors import GfyValueError
+
+PATIENCE_S = 1.0  # seconds of eager work on one shape after which it is staged: about what compiling takes
+VARIABLE = "GFY_STAGE_AFTER"
+_ASKED: ContextVar[float | None | str] = ContextVar("gfy_staging", default="default")
+_PLAIN = (int, float, str, bool, type(None), np.ndarray, np.generic)
+
+
+@contextmanager
+def staging(after: float | None = PATIENCE_S) -> Iterator[None]:
+    """Within this context losses of torch tensors are staged by XLA after so many seconds of eager work per shape.
+
+    Outside of it they are staged after one second where the program has imported JAX itself, and never elsewhere; the
+    environment variable GFY_STAGE_AFTER (seconds, or "never") says otherwise for a whole process. It needs JAX, tensors
+    on the processor and parts of this library; a function of one's own is always run eagerly.
+
+    Args:
+        after: seconds of eager work on one shape before it is compiled; 0 stages after the first call, None never.
+
+    Raises:
+        GfyValueError: for a number that is negative or NaN.
+
+    Example:
+        >>> with gfy.staging(after=0.0):
+        ...     loss(v, y).mean().backward()
+    """
+    token = _ASKED.set(_checked(after, "staging(after=...)"))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def patience() -> float | None:
+    """Seconds of eager work after which a shape is staged; None where nothing is."""
+    asked = _ASKED.get()
+    if not isinstance(asked, str):
+        return asked
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        return PATIENCE_S if "jax" in sys.modules else None
+    if given == "never":
+        return None
+    try:
+        return _checked(float(given), VARIABLE)
+    except ValueError:
+        raise GfyValueError(f'{VARIABLE} must be a number of seconds or "never", got {given!r}') from None
+
+
+def _checked(after: float | None, name: str) -> float | None:
+    if after is not None and not after >= 0:
+        raise GfyValueError(f"{name} must be a number of seconds >= 0, got {after!r}")
+    return after
+
+
+def portable(*parts: Any) -> bool:
+    """Whether all parts of a problem are this library's own and hold plain numbers, so that any framework runs them."""
+    return all(_portable(part) for part in parts)
+
+
+def _portable(part: Any) -> bool:
+    if isinstance(part, _PLAIN):
+        return True
+    if isinstance(part, tuple):
+        return all(_portable(item) for item in part)
+    if not (is_dataclass(part) and _declared(type(part))):
+        return False
+    return all(_portable(getattr(part, field.name)) for field in fields(part))
+
+
+def _declared(kind: type) -> bool:
+    """A class of gfy, or a solver that says in its own class, not by inheritance, that any framework runs its text."""
+    return kind.__module__.partition(".")[0] == "gfy" or bool(vars(kind).get("any_framework", False))
