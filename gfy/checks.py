@@ -264,7 +264,8 @@ def _with_values(check: Callable[[Any], None], tree: Any) -> None:
     backend = backend_of(tree)
     if backend.is_concrete(tree):
         if backend.staged and backend.on_host(*leaves(tree)):
-            check(tree_map(backend.to_numpy, tree))  # a framework that stages would compile each check for each shape
+            # a framework that stages would compile each check for each shape
+            check(tree_map(backend.to_numpy, tree))
             return
         with backend.reading():
             check(tree)

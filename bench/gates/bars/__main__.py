@@ -14,9 +14,19 @@ from bench.measure.clock import LoadMeter, overloaded
 
 def catalogue() -> tuple[Bar, ...]:
     """Every bar there is."""
-    from bench.gates.bars import by_hand, gradients, growth, layers, native, speed, training
+    from bench.gates.bars import (
+        by_hand,
+        epoch,
+        frameworks,
+        gradients,
+        growth,
+        layers,
+        native,
+        speed,
+        training,
+    )
 
-    parts = (native, training, speed, by_hand, growth, gradients, layers)
+    parts = (native, frameworks, training, epoch, speed, by_hand, growth, gradients, layers)
     return (*(bar for part in parts for bar in part.BARS), *speed.registered_bars())
 
 

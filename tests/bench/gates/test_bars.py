@@ -133,7 +133,7 @@ def test_every_bar_of_the_two_issues_is_in_the_catalogue() -> None:
     assert len(set(names)) == len(names)
     assert {bar.issue for bar in command.catalogue()} == {"speed", "gradients"}
     speed = ("dense-box", "dense-simplex", "rank1", "rank8", "rank1-shannon", "concave-spen", "growth", "memory",
-             "threads", "warm-start")  # fmt: skip
+             "threads", "warm-start", "frameworks", "by-hand", "training-epoch")  # fmt: skip
     gradients = ("envelope-dense", "envelope-cost", "implicit-cost", "agreement", "unrolled-memory", "layers")
     for name in (*speed, *gradients):
         assert name in names
