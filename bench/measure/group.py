@@ -172,6 +172,7 @@ def complaint(error: BaseException) -> dict[str, Any]:
     return {"status": "crashed", "reason": f"{type(error).__name__}: {first}"[:500]}
 
 
+@gfy.staging(after=None)  # a row says what torch itself takes; what XLA makes of it is a bar of its own
 def measure_group(group: Group, channel: Any) -> None:
     """The job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
     settings = group.settings

@@ -13,8 +13,8 @@ from gfy.backend.tree import leaves, tree_map
 from gfy.errors import GfyTypeError, GfyValueError
 
 __all__ = [
-    "Backend", "WithCaptured", "backend_of", "dtype_name", "floating_leaf", "frameworks", "get_backend", "is_floating",
-    "leaves", "namespace", "register_backend", "tree_map",
+    "Backend", "WithCaptured", "backend_of", "compiler_imported", "dtype_name", "floating_leaf", "frameworks",
+    "get_backend", "is_floating", "leaves", "namespace", "register_backend", "tree_map",
 ]  # fmt: skip
 
 
@@ -94,6 +94,11 @@ def _is_torch(x: Any) -> bool:
 def _is_jax(x: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.Array)
+
+
+def compiler_imported() -> bool:
+    """Whether the program itself has imported the framework that compiles what others run eagerly."""
+    return "jax" in sys.modules
 
 
 register_backend("jax", _named("jax_ops", "JaxBackend"), _is_jax)

@@ -48,7 +48,7 @@ class Measured:
             return self._fn(v, *rest)
         shape = tree_map(lambda _: 0, (v, rest))
         wanted = tuple(i for i, x in enumerate(leaves(v)) if x.requires_grad and torch.is_grad_enabled())
-        key = (wanted, str(shape), *((x.shape, x.dtype) for x in flat))
+        key = (wanted, _hashable(shape), *((x.shape, x.dtype) for x in flat))
         way = self._ways.pop(key, None) or _Way(self._fn, shape, wanted)
         self._ways[key] = way  # the last one used is the last one dropped
         if len(self._ways) > _SHAPES:
@@ -199,6 +199,14 @@ def _watched() -> bool:
         or torch._C._len_torch_function_stack() > 0
         or torch.is_inference_mode_enabled()
     )
+
+
+def _hashable(shape: Any) -> Any:
+    try:
+        hash(shape)
+    except TypeError:  # it holds dicts or lists
+        return str(shape)
+    return shape
 
 
 @cache

@@ -8,7 +8,6 @@ loss is staged only after eager torch has spent some seconds on that shape, and 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gfy.backend import compiler_imported
 from gfy.errors import GfyValueError
 
 PATIENCE_S = 1.0  # seconds of eager work on one shape after which it is staged: about what compiling takes
@@ -57,7 +57,7 @@ def patience() -> float | None:
         return asked
     given = os.environ.get(VARIABLE)
     if given is None:
-        return PATIENCE_S if "jax" in sys.modules else None
+        return PATIENCE_S if compiler_imported() else None
     if given == "never":
         return None
     try:
