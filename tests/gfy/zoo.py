@@ -75,10 +75,10 @@ def energy_inputs(
         (gfy.Spen(), spen, k),
         (gfy.ConcaveSpen("softplus"), spen, k),
         (gfy.ConcaveSpen(), spen, k),
-        (gfy.Hopfield(gfy.Gini(0.9), 1.4), {"u": n(size=(batch, k)), "X": n(size=(h, k))}, k),
         (gfy.Probabilistic(), {"v": n(size=(batch, k))}, k),
         (gfy.Metric(), {"v": rng.uniform(size=(batch, k))}, k),
         (gfy.Metric("manhattan"), {"v": rng.uniform(size=(batch, k))}, k),
+        (gfy.Hopfield(gfy.Shannon(0.9), 1.4), {"u": n(size=(batch, k)), "X": n(size=(h, k))}, k),
     ]
 
 
