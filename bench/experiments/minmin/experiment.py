@@ -31,7 +31,7 @@ SEEDS = 6  # as many as there are settings: one compiled program serves both
 
 
 def run(
-    store: Store, say: Say, quick: bool = False, data_dir: Path | None = None, steps: int = 1000
+    store: Store, say: Say, quick: bool = False, data_dir: Path | None = None, steps: int = 600
 ) -> list[dict[str, Any]]:
     """One row per dataset, energy, way and seed; cells that are stored are not trained again.
 
@@ -40,7 +40,7 @@ def run(
         say: told of every cell.
         quick: the synthetic set alone and 100 steps. Default False.
         data_dir: folder searched before GFY_DATA. Default None.
-        steps: gradient steps of a training. Default 1000.
+        steps: gradient steps of a training. Default 600.
 
     Returns:
         The stored rows.

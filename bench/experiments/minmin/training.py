@@ -42,7 +42,7 @@ class Training:
 
     model: Model
     way: str
-    steps: int = 1000
+    steps: int = 600
     batch: int = 32
     samples: int = 128
 
@@ -50,6 +50,8 @@ class Training:
         """Why this way does not serve the network, in a sentence; None where it does."""
         if self.way == "likelihood" and self.model.labels > MOST_LISTED:
             return f"2^{self.model.labels} outputs are too many to list at every step"
+        if self.way in ("persistent", "contrastive") and self.model.energy.startswith("unary"):
+            return "labels are independent given x: nothing is left for a chain to do"
         return None
 
     def init(self, seed: int, share: np.ndarray) -> dict[str, np.ndarray]:
