@@ -32,7 +32,7 @@ def minmin(
     out: Out = Path("results"),
     quick: Quick = False,
     data_dir: DataDir = None,
-    steps: Annotated[int, typer.Option(min=10, help="Gradient steps of a training.")] = 600,
+    steps: Annotated[int, typer.Option(min=10, help="Gradient steps of a training.")] = 1500,
 ) -> None:
     """Is solving worth it? Train by the joint loss of energy and partition function, by chains, and by solving.
 

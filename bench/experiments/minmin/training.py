@@ -42,7 +42,7 @@ class Training:
 
     model: Model
     way: str
-    steps: int = 600
+    steps: int = 1500
     batch: int = 32
     samples: int = 128
 
