@@ -33,16 +33,23 @@ _DOUBTFUL = (
 
 
 class Certificate(NamedTuple):
-    """Float64 NumPy arrays, one number for each example [...].
+    """What `gfy.certify` knows of a p: float64 NumPy arrays, one number per example [...].
 
-    gap: an upper bound of max Phi - Omega minus its value at p (a measure of stationarity where not `concave`).
-    residual: |p - p_Omega(grad_p Phi(v, p))|, zero exactly at stationary points.
-    feasibility: how far p is outside C.
-    value: Phi(v, p) - Omega(p), at the projection of p where p is outside C.
-    distance: an upper bound of |p - p*| where Phi - Omega is strongly concave, infinite elsewhere.
-    concave: whether `gap` is a bound.
-    claimed: whether concavity is the word of the energy's author (`CustomEnergy(concave=True)`), which was tried at
-        random points of C and not proven.
+    Args:
+        gap: an upper bound of max Phi - Omega minus its value at p (a measure of stationarity where not `concave`).
+        residual: |p - p_Omega(grad_p Phi(v, p))|, zero exactly at stationary points.
+        feasibility: how far p is outside C.
+        value: Phi(v, p) - Omega(p), at the projection of p where p is outside C.
+        distance: an upper bound of |p - p*| where Phi - Omega is strongly concave, infinite elsewhere.
+        concave: whether `gap` is a bound.
+        claimed: whether concavity is the word of the energy's author (`CustomEnergy(concave=True)`), which was tried
+            at random points of C and not proven; False by default.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> proof = gfy.certify(problem, gfy.Bilinear.Input(array([0.0, 1.0])), array([0.5, 0.9]))
+        >>> proof.gap.item(), proof.feasibility.item(), proof.concave
+        (0.01, 0.0, True)
     """
 
     gap: np.ndarray
@@ -68,19 +75,33 @@ class Certificate(NamedTuple):
 
 @guard
 def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
-    """The certificate of p for max_{p in C} Phi(v, p) - Omega(p): float64, whatever dtype and framework solved.
+    """Measure how good any p is, whoever computed it: an upper bound of what is missing to the maximum.
 
-    v the energy's Input, p [..., k] -> Certificate of arrays [...]. A p outside C is certified at its projection,
-    the distance between the two being `feasibility`; `distance` is that of the p given.
-
+    Everything is computed in float64 on the host, whatever framework and dtype solved the problem. A p outside C is
+    certified at its projection, the distance between the two being `feasibility`; `distance` is that of the p given.
     Concavity at this v is checked whatever the size, by one factorisation of each dense matrix; a claim of concavity
-    that cannot be checked is tried at random points. Raises `GfyValueError` where v or p holds NaN or infinities,
-    where the energy claims to be concave and is not, and where a matrix that must be symmetric is not.
+    that cannot be checked is tried at random points.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input.
+        p: the points to certify, [..., k].
+
+    Returns:
+        A `Certificate` of NumPy arrays [...], one number per example.
+
+    Raises:
+        GfyValueError: where v or p holds NaN or infinities, where the energy claims to be concave and is not, and
+            where a matrix that must be symmetric is not.
+        GfyTypeError: where an argument is of another kind.
+
     Reference: Blondel et al. (2022), Proposition 3, last upper bound.
 
     Example:
-        proof = gfy.certify(problem, v, p)
-        assert proof.concave and (proof.gap <= 1e-8 * np.maximum(1, abs(proof.value))).all()
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Bilinear.Input(array([[0.0, 1.0], [0.0, 1.0]]))
+        >>> gfy.certify(problem, v, array([[0.5, 1.0], [0.5, 0.0]])).gap.tolist()  # the first is p*, the second is not
+        [0.0, 1.0]
     """
     energy = problem.energy
     v = energy.coerce(v)

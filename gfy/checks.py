@@ -25,13 +25,22 @@ _CHEAP = 2_000_000  # operations an eigenvalue check may cost on every call
 
 @contextmanager
 def debug() -> Iterator[None]:
-    """Within this context every check runs, inside jit too, and an inner problem that is not solved is an error.
+    """Run every check within this context, inside jit too, and raise where an inner problem is not solved.
 
     A function that is staged within it (jax.jit) keeps its checks: they run on the host at every call.
 
+    Returns:
+        A context manager.
+
+    Raises:
+        UnsolvedError: within the context, where a solver does not reach its tolerance.
+
     Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
         >>> with gfy.debug():
-        ...     loss(v, y)
+        ...     p = gfy.argmax(problem, gfy.Bilinear.Input(array([1.0, 0.5, -2.0])))
+        >>> p.tolist()
+        [0.75, 0.25, 0.0]
     """
     token = DEBUG.set(True)
     try:

@@ -30,18 +30,18 @@ def argmax(
     stop: Stop = Stop(),
     return_solution: bool = False,
 ) -> Any:
-    """p*(v) = argmax_{p in C} Phi(v, p) - Omega(p), [..., k].
+    """Find p*(v) = argmax_{p in C} Phi(v, p) - Omega(p), the prediction of an energy network, [..., k].
 
     Args:
         problem: the energy, the regularizer and the set.
-        v: the energy's Input.
-        solver: an inner solver or its name ("DualNewton"); the default chooses one for the problem.
-        gradient: how a derivative passes: `Implicit()` or `Unrolled()`, or their names, attach dp*/dv. Without one the
-            result is a constant; torch warns where v requires a gradient.
-        p0: a point to start from, [..., k].
-        stop: the tolerance and the most steps of an iterative solver.
+        v: the energy's Input; leading axes of its arrays are batch axes.
+        solver: an inner solver or its name ("DualNewton"); None, the default, chooses one for the problem.
+        gradient: how a derivative passes: `Implicit()` or `Unrolled()`, or their names, attach dp*/dv. With None, the
+            default, the result is a constant; torch warns where v requires a gradient.
+        p0: a point to start from, [..., k]; None, the default, starts in the middle of C.
+        stop: the tolerance and the most steps of an iterative solver; 1e-8 and 1000 by default.
         return_solution: return the whole `Solution` and not p alone, inside jit too; its flags are then the caller's
-            to read, and no `UnsolvedWarning` is given.
+            to read, and no `UnsolvedWarning` is given. False by default.
 
     Returns:
         p* [..., k] in the dtype of v; half precision is computed in float32 and rounded. With `return_solution` the
@@ -49,7 +49,7 @@ def argmax(
 
     Raises:
         GfyTypeError, GfyValueError: for arguments that cannot be used, `Envelope()` among them: the envelope theorem
-            speaks of the maximum, not of the argmax.
+            gives the derivative of the maximum, not of the argmax.
         UnsupportedError: where the solver or the mode does not serve the problem.
         UnsolvedError: within `gfy.debug()`, where an example is not solved. Elsewhere that is an `UnsolvedWarning`,
             given once wherever values can be read.
@@ -57,9 +57,10 @@ def argmax(
     Reference: Blondel et al. (2022), Equation 5.
 
     Example:
-        >>> p = gfy.argmax(problem, v, gradient="implicit")
-        >>> found = gfy.argmax(problem, v, return_solution=True)
-        >>> found.converged.all()
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))  # u [B, k], A [B, k, m]
+        >>> gfy.argmax(problem, v, gradient="implicit").tolist()
+        [[0.654, 0.077]]
     """
     mode = as_mode(gradient)
     if isinstance(mode, Envelope):
@@ -84,18 +85,32 @@ def conjugate(
     stop: Stop = Stop(),
     return_solution: bool = False,
 ) -> Any:
-    """Omega^Phi(v) = max_{p in C} Phi(v, p) - Omega(p), [...]; differentiable in v, by the envelope theorem.
+    """Compute Omega^Phi(v) = max_{p in C} Phi(v, p) - Omega(p), the value of the inner problem, [...].
 
-    The arguments and errors are those of `argmax`; `gradient` is `Envelope()` unless another is given.
+    It is differentiable in v: by the envelope theorem its gradient is that of Phi at p*(v), with p* held fixed.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input; leading axes of its arrays are batch axes.
+        solver: an inner solver or its name ("DualNewton"); None, the default, chooses one for the problem.
+        gradient: a gradient mode or its name; None, the default, is `Envelope()`.
+        p0: a point to start from, [..., k]; None, the default, starts in the middle of C.
+        stop: the tolerance and the most steps of an iterative solver; 1e-8 and 1000 by default.
+        return_solution: return the pair of the maximum and the `Solution`; False by default.
 
     Returns:
-        The maximum of each example [...]; with `return_solution` the pair of it and the `Solution`.
+        The maximum of each example, [...]; with `return_solution` the pair of it and the `Solution`.
+
+    Raises:
+        GfyTypeError, GfyValueError, UnsupportedError, UnsolvedError: as `argmax`.
 
     Reference: Blondel et al. (2022), Equation 4 and Proposition 1.
 
     Example:
-        >>> value = gfy.conjugate(problem, v)
-        >>> value, found = gfy.conjugate(problem, v, return_solution=True)
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([1.0, 2.0, 3.0]))
+        >>> gfy.conjugate(problem, v).item()  # log(e + e^2 + e^3)
+        3.408
     """
     mode = as_mode(gradient) or Envelope()
     given = admit(problem, v, last_axis(p0))

@@ -26,7 +26,30 @@ from gfy.theory.theorems import Finding, closed_form, findings, loss_in_v, uniqu
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a problem; `str()` of it is a page to read."""
+    """What is known of a problem, as `gfy.explain` returns it; print it to read all of it.
+
+    Args:
+        problem: the names of the energy, the regularizer and the set.
+        in_v: "linear", "convex" or "nonconvex": the energy as a function of v.
+        in_p: "linear", "concave" or "nonconcave": the energy as a function of p.
+        loss: what the Fenchel-Young loss is as a function of v.
+        loss_why: the reason, in a sentence.
+        unique: whether p* is known to be unique.
+        closed_form: the formula of p*, or None.
+        closed_form_why: the reason, in a sentence.
+        constants: strong convexity, smoothness and the like, by name.
+        findings: the paper's statements, whether each holds here, and why.
+        calibrated: for each target loss None, or why the loss is not calibrated for it.
+        bounds: for each calibrated target loss the factor 8 sigma^2 M.
+        solvers: for each solver None, or why it does not serve; empty by default.
+        gradients: for each gradient mode and solver None, or why it does not serve; empty by default.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> said = gfy.explain(problem, k=3)
+        >>> said.loss, said.holds("smooth")
+        ('convex', True)
+    """
 
     problem: str
     in_v: str
@@ -101,11 +124,25 @@ class Explanation:
 def explain(
     problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
 ) -> Explanation:
-    """Which theorems apply to a problem and why not, its constants, and which solvers and gradient modes
-    serve it.
+    """Tell which theorems apply to a problem and why others do not, its constants, and what can solve it.
 
-    k, the size of p, and an input v make more constants known (k is read from v where it can be). Solvers are
-    named by the caller, since this library knows none.
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: an input of the energy, which makes more constants known; None by default.
+        k: the size of p, which makes more constants known; by default it is read from v where it can be.
+        solvers: the solvers to ask whether they serve the problem; none by default, since `gfy` alone knows none.
+
+    Returns:
+        An `Explanation`; print it to read it.
+
+    Raises:
+        GfyTypeError, GfyValueError: for a v that is not the energy's Input, and a k that the set does not allow.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> said = gfy.explain(problem, k=3, solvers=[solvers.DualNewton(), solvers.ClosedForm()])
+        >>> said.in_p, said.unique, said.solvers["DualNewton"]
+        ('concave', True, None)
     """
     if v is not None:
         v = check_read(problem, v)
@@ -173,23 +210,25 @@ def _constants(problem: InnerProblem, v: Any, k: int | None) -> dict[str, float]
 
 @guard
 def recommend(problem: InnerProblem | str, v: Any = None, **asked: Any) -> Any:
-    """Which solver and gradient mode to use, from the nearest measured problems.
+    """Name the solver and the gradient mode to use, from the nearest problems that were measured.
 
     Args:
-        problem: Your own inner problem, or the name of an energy.
-        v: Its input, where a problem is given: sizes, framework, device and precision are read from it. Where an energy
-            is named, the size k.
-        **asked: What else `reports.answers.recommend.recommend` and the command `gfy recommend` take: need, tol,
+        problem: your own inner problem, or the name of an energy.
+        v: its input, where a problem is given: sizes, framework, device and precision are read from it. Where an
+            energy is named, the size k. None by default.
+        **asked: what else `reports.answers.recommend.recommend` and the command `gfy recommend` take: need, tol,
             results, and, where an energy is named, k, rank, batch, backend, device, dtype, regularizer and domain.
 
     Returns:
         A `Recommendation`; print it, or take its `choice` and its `code`.
 
     Raises:
-        GfyValueError: The package `reports` is not installed, or a problem is given without its input.
+        GfyValueError: where the package `reports` is not installed, or a problem is given without its input.
 
     Example:
-        >>> print(gfy.recommend(problem, v, need="argmax-gradient"))  # doctest: +SKIP
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> print(gfy.recommend(problem, v, need="argmax-gradient").code)  # doctest: +SKIP
     """
     if isinstance(problem, InnerProblem):
         if v is None:

@@ -159,10 +159,32 @@ def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution
 
 @dataclass(frozen=True)
 class FenchelYoungLoss(Loss):
-    """The generalized Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y) >= 0, zero at y = p*(v).
+    """The generalized Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y): zero exactly at y = p*(v).
 
-    v the energy's Input, y [..., k] in C (or class indices on the simplex) -> [...].
+    It is never negative, and its gradient in v needs no derivative of the argmax.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        solver: an inner solver or its name ("DualNewton"); None, the default, chooses one for the problem.
+        gradient: a gradient mode or its name; `Envelope()` by default.
+        reduction: "none" (the default), "mean" or "sum" over the examples.
+        stop: the tolerance and the most steps of an iterative solver; 1e-8 and 1000 by default.
+        target_tol: how far outside C a target may lie; 1e-4 by default.
+
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum; y [..., k] lies in C, or holds
+        class indices [...] on the simplex. `loss.predict(v)` returns p*(v).
+
+    Raises:
+        GfyTypeError, GfyValueError: for a solver, a mode or a reduction that is not known.
+
     Reference: Blondel et al. (2022), Equation 8 and Proposition 3.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> loss = gfy.FenchelYoungLoss(problem, reduction="mean")
+        >>> loss(gfy.Bilinear.Input(array([[1.0, 2.0, 3.0]])), array([[0.0, 0.0, 1.0]])).item()  # cross-entropy
+        0.408
     """
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
@@ -172,7 +194,28 @@ class FenchelYoungLoss(Loss):
 
 @dataclass(frozen=True)
 class EnergyLoss(Loss):
-    """The energy loss -Phi(v, y): pushes in one direction only, works where Phi is a similarity. [...]."""
+    """The energy loss -Phi(v, y): it raises the energy of the target and lowers no other.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        solver: not used by the loss itself, only by `predict`; None by default.
+        gradient: not used, since no inner problem is solved; `Envelope()` by default.
+        reduction, stop, target_tol: as for `gfy.FenchelYoungLoss`.
+
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum.
+
+    Raises:
+        GfyTypeError, GfyValueError: for a solver, a mode or a reduction that is not known.
+
+    Reference: LeCun et al. (2006); Blondel et al. (2022), Section 2.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> loss = gfy.EnergyLoss(problem)
+        >>> loss(gfy.Bilinear.Input(array([[1.0, 2.0, 3.0]])), array([[0.0, 0.0, 1.0]])).tolist()
+        [-3.0]
+    """
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         return -self.problem.energy.value(v, y), None
@@ -180,9 +223,27 @@ class EnergyLoss(Loss):
 
 @dataclass(frozen=True)
 class PerceptronLoss(Loss):
-    """The generalized perceptron loss max_{p in C} Phi(v, p) - Phi(v, y): the Fenchel-Young loss of Omega = 0. [...].
+    """The generalized perceptron loss max_{p in C} Phi(v, p) - Phi(v, y), which has no regularizer.
+
+    Args:
+        problem: the energy, the regularizer (which is left out) and the set.
+        solver: an inner solver or its name; None, the default, chooses one for the problem.
+        gradient: a gradient mode or its name; `Envelope()` by default.
+        reduction, stop, target_tol: as for `gfy.FenchelYoungLoss`.
+
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum.
+
+    Raises:
+        GfyTypeError, GfyValueError: for a solver, a mode or a reduction that is not known.
 
     Reference: LeCun et al. (2006); Blondel et al. (2022), Section 5.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> loss = gfy.PerceptronLoss(problem)
+        >>> loss(gfy.Bilinear.Input(array([[1.0, 2.0, 3.0]])), array([[1.0, 0.0, 0.0]])).tolist()
+        [2.0]
     """
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
@@ -194,10 +255,29 @@ class PerceptronLoss(Loss):
 
 @dataclass(frozen=True)
 class MarginLoss(Loss):
-    """The max-margin loss max_{p in C} Phi(v, p) + margin * cost(y, p) - Phi(v, y), cost linear in p. [...].
+    """The max-margin loss max_{p in C} Phi(v, p) + margin * cost(y, p) - Phi(v, y), with a cost linear in p.
 
-    cost "hamming": <y, 1 - p> + <1 - y, p> (multilabel); "zero_one": 1 - <y, p> (classes).
+    Args:
+        problem: the energy, the regularizer (which is left out) and the set.
+        solver: an inner solver or its name; None, the default, chooses one for the problem.
+        gradient: a gradient mode or its name; `Envelope()` by default.
+        reduction, stop, target_tol: as for `gfy.FenchelYoungLoss`.
+        margin: the weight of the cost, a number >= 0; 1.0 by default.
+        cost: "hamming" (the default), <y, 1 - p> + <1 - y, p>, for labels; "zero_one", 1 - <y, p>, for classes.
+
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum.
+
+    Raises:
+        GfyTypeError, GfyValueError: for a cost, a margin, a solver, a mode or a reduction that cannot be used.
+
     Reference: Belanger and McCallum (2016); Tsochantaridis et al. (2005).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> loss = gfy.MarginLoss(problem, cost="zero_one")
+        >>> loss(gfy.Bilinear.Input(array([[1.0, 2.0, 3.0]])), array([[0.0, 0.0, 1.0]])).tolist()
+        [0.0]
     """
 
     margin: float = 1.0
@@ -227,10 +307,31 @@ class MarginLoss(Loss):
 
 @dataclass(frozen=True)
 class ArgmaxLoss(Loss):
-    """A loss of the argmax itself: "cross_entropy" or "squared" of (p*(v), y); needs dp*/dv (Implicit). [...].
+    """A usual loss of the prediction itself, the cross-entropy or the squared distance of p*(v) and y.
 
-    cross_entropy is -<y, log p> on sets with sum p fixed and adds -<1 - y, log(1 - p)> elsewhere; p is kept
-    `eps` away from 0 and 1, where sparse regularizers put it exactly.
+    It needs dp*/dv. The cross-entropy is -<y, log p> on sets with sum p fixed and adds -<1 - y, log(1 - p)>
+    elsewhere.
+
+    Args:
+        kind: "cross_entropy" (the default) or "squared"; the problem may be given first as well.
+        problem: the energy, the regularizer and the set.
+        solver: an inner solver or its name; None, the default, chooses one for the problem.
+        gradient: `Implicit()`, the default, or `Unrolled()`, or their names.
+        reduction, stop, target_tol: as for `gfy.FenchelYoungLoss`.
+        eps: how far p is kept from 0 and 1 in the logarithms, since sparse regularizers reach both; 1e-6 by default.
+
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum.
+
+    Raises:
+        GfyTypeError: for `Envelope()`, which has no dp*/dv, and for a problem of another kind.
+        GfyValueError: for a kind, a solver, a mode or a reduction that is not known.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> loss = gfy.ArgmaxLoss("squared", problem)
+        >>> loss(gfy.Bilinear.Input(array([[0.0, 1.0]])), array([[1.0, 1.0]])).tolist()
+        [0.125]
     """
 
     kind: str = "cross_entropy"

@@ -14,10 +14,26 @@ from gfy.sets.base import ConvexSet
 
 @dataclass(frozen=True)
 class InnerProblem:
-    """An energy Phi, a regularizer Omega and a set C: max_{p in C} Phi(v, p) - Omega(p) for v the energy's Input.
+    """The problem that an energy network solves to predict: max_{p in C} Phi(v, p) - Omega(p).
 
-    Shapes: p [..., k], values [...]; leading axes are batch.
-    Reference: Blondel et al. (2022), "Learning Energy Networks with Generalized Fenchel-Young Losses", Section 3.
+    The input v is what your network computes from the features; the solution p* is the prediction.
+
+    Args:
+        energy: Phi, which says how well v and p fit; an instance such as `gfy.Pairwise()`.
+        regularizer: Omega, a convex function of p; an instance such as `gfy.BinaryGini()`.
+        domain: C, the set of allowed p; an instance such as `gfy.Box(0.0, 1.0)`.
+
+    Raises:
+        GfyTypeError: where an argument is of another kind, or a class and not an instance.
+        UnsupportedError: where the regularizer is not defined on the set.
+
+    Reference: Blondel et al. (2022), Section 3, Equations 4 and 5.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([1.0, 0.5, -2.0]))
+        >>> problem.value(v, array([0.5, 0.5, 0.0])).item()  # Phi(v, p) - Omega(p) at one p
+        1.0
     """
 
     energy: Energy

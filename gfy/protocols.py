@@ -19,7 +19,14 @@ Input = Any  # the NamedTuple an energy calls its Input: everything a loss is di
 
 
 class Result(IntEnum):
-    """Why the solve of one example ended; `sentence` says it in words."""
+    """Why the solve of one example ended; `sentence` says it in words.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> found = gfy.argmax(problem, gfy.Bilinear.Input(array([1.0, 0.5, -2.0])), return_solution=True)
+        >>> gfy.Result(int(found.result)).sentence
+        "The solver's error reached the tolerance."
+    """
 
     CONVERGED = 0
     ROUNDING_FLOOR = 1
@@ -44,10 +51,23 @@ _SENTENCES = {
 
 
 class Solution(NamedTuple):
-    """What a solver returns: p [..., k] and what it believes of itself (never used to rank it).
+    """What a solver returns: p [..., k] and what the solver believes of it (never used to rank solvers).
 
     `converged` speaks of the p that is returned, in the dtype it is returned in: it is true exactly where `result`
     is CONVERGED or ROUNDING_FLOOR.
+
+    Args:
+        p: the points found, [..., k].
+        error: the solver's own stopping measure at p, [...].
+        steps: the iterations spent on each example, [...]; -1 where the method is not iterative.
+        converged: whether each example is solved, [...].
+        result: why each solve ended, a value of `gfy.Result`, [...]; None where a solver does not say (the default).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> found = gfy.argmax(problem, gfy.Bilinear.Input(array([1.0, 0.5, -2.0])), return_solution=True)
+        >>> found.p.tolist(), bool(found.converged)
+        ([0.75, 0.25, 0.0], True)
     """
 
     p: Array
@@ -59,7 +79,21 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True)
 class Stop:
-    """When an iterative solver may stop: its own error at most `tol`, or after `max_steps` steps."""
+    """When an iterative solver may stop: its own error is at most `tol`, or `max_steps` steps were taken.
+
+    Args:
+        tol: the error at which a solver may stop, a number >= 0; 1e-8 by default.
+        max_steps: the most steps per example, at least 1; 1000 by default.
+
+    Raises:
+        GfyValueError: for a negative tolerance or no step at all.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([1.0, 0.5, -2.0]))
+        >>> gfy.argmax(problem, v, stop=gfy.Stop(tol=1e-4, max_steps=50)).tolist()
+        [0.75, 0.25, 0.0]
+    """
 
     tol: float = 1e-8
     max_steps: int = 1_000
@@ -73,7 +107,18 @@ class Stop:
 
 @runtime_checkable
 class InnerSolver(Protocol):
-    """Solves max_{p in C} Phi(v, p) - Omega(p) for a batch of inputs v."""
+    """What every solver offers: a `name`, `unsupported(problem)` and `solve(problem, v, p0, stop)`.
+
+    `unsupported` returns the reason why the solver does not serve a problem, in a sentence, or None where it does.
+    `solve` returns a `Solution` for a batch of inputs v. A class of your own needs no base class.
+
+    Example:
+        >>> isinstance(solvers.DualNewton(), gfy.InnerSolver)
+        True
+        >>> problem = gfy.InnerProblem(gfy.Spen(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> solvers.ClosedForm().unsupported(problem) is None
+        False
+    """
 
     @property
     def name(self) -> str: ...
@@ -88,11 +133,19 @@ class InnerSolver(Protocol):
 
 @runtime_checkable
 class SteppableSolver(InnerSolver, Protocol):
-    """An inner solver whose iterations can be taken one at a time (and differentiated).
+    """An inner solver whose iterations can be taken one at a time, and so differentiated by `gfy.Unrolled`.
+
+    `init(problem, v, p0)` returns the first state and `step(problem, v, state)` the next one.
 
     Optional: an attribute `not_unrollable`, a sentence, says why derivatives must not be taken through the iterations
     although they can be taken one at a time; `Unrolled` then refuses the solver with that sentence. A solver without
     the attribute may be unrolled.
+
+    Example:
+        >>> isinstance(solvers.ProjectedGradient(), gfy.SteppableSolver)
+        True
+        >>> isinstance(solvers.CvxpyReference(), gfy.SteppableSolver)
+        False
     """
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any: ...
@@ -102,10 +155,17 @@ class SteppableSolver(InnerSolver, Protocol):
 
 @runtime_checkable
 class GradientMode(Protocol):
-    """How a derivative passes (or is refused) through the argmax.
+    """What every gradient mode offers: a `name`, `unsupported(problem, solver)` and `argmax`, which attaches dp*/dv.
 
-    A mode may also have `solution`, with the arguments of `argmax`: it returns the whole `Solution`, so that an inner
-    problem that was not solved can be told.
+    A mode may also have `solution`, with the arguments of `argmax`: it returns the whole `Solution`, so that a
+    warning can say how many inner problems were not solved.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> isinstance(gfy.Implicit(), gfy.GradientMode)
+        True
+        >>> gfy.Implicit().unsupported(problem, solvers.DualNewton()) is None
+        True
     """
 
     @property

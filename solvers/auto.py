@@ -37,10 +37,22 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Auto:
-    """The solver for when none is named; `choose(problem, v)` says which one it is and why.
+    """Choose a solver for the problem; `choose(problem, v)` returns the chosen one and the reason.
 
-    Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method, which
-    takes a dozen steps where Omega is weak and others take thousands. Where all converge the next is never run.
+    Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method,
+    which takes a dozen steps where Omega is weak and others take thousands. Where all converge the next is never run.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Auto().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

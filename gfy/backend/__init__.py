@@ -74,7 +74,22 @@ def frameworks() -> tuple[str, ...]:
 
 @cache
 def get_backend(name: str) -> Backend:
-    """The backend of this name, "jax", "torch", "numpy" or one that was registered; imports it on first use."""
+    """Return the backend of this name and import its framework on first use.
+
+    Args:
+        name: "jax", "torch", "numpy" or a name given to `gfy.backend.register_backend`.
+
+    Returns:
+        The `Backend`: its `name`, its array namespace `xp`, and its primitives.
+
+    Raises:
+        GfyValueError: for a name that is not registered, or a framework that is not installed.
+
+    Example:
+        >>> backend = gfy.get_backend("numpy")
+        >>> backend.name, backend.xp.__name__
+        ('numpy', 'numpy')
+    """
     if name not in _KNOWN:
         *others, last = (f'"{known}"' for known in _KNOWN)
         raise GfyValueError(f"backend must be {', '.join(others)} or {last}, got {name!r}")
@@ -123,7 +138,22 @@ def _name_of(x: Any) -> str | None:
 
 
 def backend_of(*trees: Any) -> Backend:
-    """The one backend all arrays of these trees belong to; NumPy arrays may accompany either framework."""
+    """Return the one backend that all arrays of these trees belong to; NumPy arrays may accompany either framework.
+
+    Args:
+        *trees: arrays, or tuples, NamedTuples, dicts and lists of them.
+
+    Returns:
+        The `Backend`: its `name`, its array namespace `xp`, and its primitives.
+
+    Raises:
+        GfyTypeError: where arrays of two frameworks are mixed, or there is no array.
+
+    Example:
+        >>> backend = gfy.backend_of(array([1.0, 2.0]))
+        >>> backend.xp.exp(array([0.0, 1.0])).tolist()
+        [1.0, 2.718]
+    """
     names: set[str] = set()
     for tree in trees:
         for leaf in leaves(tree):

@@ -98,11 +98,21 @@ class Cusp(NamedTuple):
 
 
 class Energy:
-    """A coupling Phi(v, p): higher means v and p fit better.
+    """The base of every energy Phi(v, p): higher means that v and p fit better.
 
     `ranks` gives each leaf of the Input its number of event axes; further leading axes are batch, and a leaf
     without them is shared by the batch. Facts about convexity are those of the paper's Table 1. Solvers, gradient
     modes and certificates ask for these facts and never for a class: an energy that states them is served.
+    The guide "Add an energy" has the list of the facts.
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> v = gfy.Pairwise.Input(u=array([0.5, -0.5]), A=array([[1.0], [0.5]]))
+        >>> gfy.Pairwise().value(v, array([1.0, 0.0])).item(), gfy.Pairwise().grad_p(v, array([1.0, 0.0])).tolist()
+        (0.0, [-0.5, -1.0])
+        >>> isinstance(gfy.Pairwise(), gfy.Energy), gfy.Pairwise().concave
+        (True, True)
     """
 
     Input: ClassVar[Any]

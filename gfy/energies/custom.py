@@ -58,20 +58,22 @@ class FunctionEnergy(Energy):
 
 @dataclass(frozen=True)
 class CustomEnergy(FunctionEnergy):
-    """Any Phi written by the user: fn(v, p) -> [...] in JAX or torch, p [..., k]; derivatives by autodiff.
+    """Any energy of your own: a function fn(v, p) -> [...] in JAX or torch; derivatives come from autodiff.
+
+    v is an array, or a tuple, NamedTuple, dict or nest of arrays.
 
     Args:
         fn: the energy. Its leading axes are batch axes: p [..., k] gives one value per example, [...]. It may capture
-            weights (an nn.Module, the parameters of a flax or equinox module): they receive their gradients as v does.
-        concave: whether Phi is concave in p; certificates are then bounds.
-        in_v: "linear", "convex" or "nonconvex" in v, for `gfy.explain`.
-        smooth: whether Phi is differentiable in p.
-        k: the size of p, which `argmax` otherwise reads from p0 (and a loss from y).
+            weights (an nn.Module, the parameters of a flax or equinox module): they receive their gradients as v
+            does.
+        concave: whether Phi is concave in p; certificates are then bounds. False by default.
+        in_v: "linear", "convex" or "nonconvex" (the default) in v, for `gfy.explain`.
+        smooth: whether Phi is differentiable in p; True by default.
+        k: the size of p, which `argmax` otherwise reads from p0 (and a loss from y); None by default.
         batched: which leaves of v carry the batch axes, where fn's values do not tell it: a tree like v of bools
             (True: the leaf carries them; False: the examples share it) or of event ranks (the number of axes of one
             example's part of the leaf), or the names of the entries that carry them, for v a dict or a NamedTuple.
-
-    v is an array, or a tuple, NamedTuple, dict or nest of arrays.
+            None by default.
 
     Raises:
         GfyValueError: where fn does not return one value per example, or where the batch axes are not clear.
@@ -79,9 +81,11 @@ class CustomEnergy(FunctionEnergy):
 
     Example:
         >>> fn = lambda v, p: (v["u"] * p).sum(-1) - ((p @ v["W"]) ** 2).sum(-1)
-        >>> energy = gfy.CustomEnergy(fn, concave=True, k=4)
+        >>> energy = gfy.CustomEnergy(fn, concave=True, k=2)
         >>> problem = gfy.InnerProblem(energy, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
-        >>> p = gfy.argmax(problem, {"u": u, "W": W})  # u [B, 4]; W [4, 3] is shared
+        >>> v = {"u": array([[0.5, -0.5]]), "W": array([[0.5], [0.5]])}  # u [B, 2]; W [2, 1] is shared
+        >>> gfy.argmax(problem, v).tolist()
+        [[0.583, 0.083]]
     """
 
     fn: Callable[[Any, Array], Array]

@@ -89,7 +89,24 @@ def _as_matrix(value: Any, argument: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Bilinear(Mixing):
-    """Phi(v, p) = <v, U p> (U the identity where not given): v [..., d], p [..., k]. Closed form p_Omega(U^T v)."""
+    """The energy Phi(v, p) = <v, U p>, which gives the classical Fenchel-Young losses; v [..., d], p [..., k].
+
+    Its solution has the closed form p* = p_Omega(U^T v).
+
+    Args:
+        U: a matrix [d, k]; None, the default, is the identity.
+
+    Raises:
+        GfyValueError: for a U that is no finite matrix.
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([[1.0, 0.5, -2.0]]))
+        >>> gfy.argmax(problem, v).tolist()  # the sparsemax of v
+        [[0.75, 0.25, 0.0]]
+    """
 
     U: Any = None
 
@@ -117,7 +134,25 @@ class Bilinear(Mixing):
 
 @dataclass(frozen=True, eq=False)
 class Rectifier(Mixing):
-    """Phi(v, p) = <relu(v), U p>: convex in v when U and p are non-negative. Closed form p_Omega(U^T relu(v))."""
+    """The energy Phi(v, p) = <relu(v), U p>, convex in v where U and p are non-negative; v [..., d], p [..., k].
+
+    Its solution has the closed form p_Omega(U^T relu(v)).
+
+    Args:
+        U: a matrix [d, k].
+        activation: "relu" (the default) or "softplus".
+
+    Raises:
+        GfyValueError: for a U that is no finite matrix, or an activation that is not known.
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> energy = gfy.Rectifier(U=[[1.0, 0.0], [0.0, 2.0]])
+        >>> problem = gfy.InnerProblem(energy, gfy.Gini(), gfy.Simplex())
+        >>> gfy.argmax(problem, gfy.Rectifier.Input(array([[-1.0, 0.25]]))).tolist()
+        [[0.25, 0.75]]
+    """
 
     U: Any
     activation: str = "relu"
@@ -151,7 +186,18 @@ class Weighted(LinearEnergy):
 
 @dataclass(frozen=True)
 class Maxout(Weighted):
-    """Phi(v, p) = p max(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(max(v))."""
+    """The energy Phi(v, p) = p max(v) of one number p [..., 1] >= 0; v [..., d]; convex in v.
+
+    Its solution has the closed form p_Omega(max(v)).
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Maxout(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Maxout.Input(array([[0.2, 0.5, -1.0]]))
+        >>> gfy.argmax(problem, v).tolist()  # (0.5 + 1) / 2
+        [[0.75]]
+    """
 
     in_v = "convex"
     smooth_in_v = False
@@ -162,7 +208,24 @@ class Maxout(Weighted):
 
 @dataclass(frozen=True)
 class LogSumExp(Weighted):
-    """Phi(v, p) = p LSE^gamma(v): v [..., d], p [..., 1] non-negative; convex in v. Closed form p_Omega(LSE(v))."""
+    """The energy Phi(v, p) = p LSE(v) of one number p [..., 1] >= 0, a smooth form of `Maxout`; v [..., d].
+
+    LSE(v) = gamma log sum_j exp(v_j / gamma) is convex in v. The solution has the closed form p_Omega(LSE(v)).
+
+    Args:
+        gamma: the temperature, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LogSumExp(gamma=0.1), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LogSumExp.Input(array([[0.2, 0.5, -1.0]]))
+        >>> gfy.argmax(problem, v).tolist()
+        [[0.752]]
+    """
 
     gamma: float = 1.0
     in_v = "convex"

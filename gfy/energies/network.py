@@ -67,13 +67,29 @@ class Activation:
 
 @dataclass(frozen=True)
 class Spen(Activation, Energy):  # type: ignore[misc, override]
-    """Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2): a SPEN with a one-layer prior network, not concave in p.
+    """A structured prediction energy network: Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2), not concave in p.
 
-    With `relu` a local maximum may lie on kinks of the units whose W2 is positive; those of the others bend upwards,
+    The prior network has the weights W1 [..., h, k], b1 [..., h], W2 [..., h] and b2 [...]; u is [..., k].
+    With "relu" a local maximum may lie on kinks of the units whose W2 is positive; those of the others bend upwards,
     and no local maximum lies on them. At a local maximum the derivative of the value in (W1, b1, W2) takes the
     multipliers of the kinks it lies on (see `gfy.energies.kinks`), the other units being replaced by their tangents.
     At a point that is not a local maximum there are no such multipliers, and the derivative means nothing: gradient
     steps stall at kinks, so look at `converged`.
+
+    Args:
+        activation: "relu" (the default) or "softplus".
+
+    Raises:
+        GfyValueError: for an activation that is not known.
+
+    Reference: Belanger and McCallum (2016); Blondel et al. (2022), Section 6 and Table 1.
+
+    Example:
+        >>> v = gfy.Spen.Input(
+        ...     u=array([0.5, 0.0]), W1=array([[1.0, -1.0]]), b1=array([0.0]), W2=array([0.2]), b2=array(0.0)
+        ... )
+        >>> gfy.Spen().value(v, array([1.0, 0.5])).item()  # 0.5 - 0.2 * relu(0.5)
+        0.4
     """
 
     activation: str = "relu"
@@ -130,12 +146,29 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
 
 @dataclass(frozen=True)
 class ConcaveSpen(Spen):
-    """The input-concave SPEN: W2 passes through a softplus, so the prior is convex and Phi concave in p.
+    """The input-concave SPEN: W2 passes through a softplus, so that Phi is concave in p.
 
-    With `relu` Phi has kinks, and p* often lies on some of them. The maximum is then a saddle point between p and
-    multipliers of the hidden units (see `gfy.energies.kinks`): `DualNewton` solves for both, the certificate takes the
-    bound of the best multipliers, and gradients are those at the saddle point, right wherever the multipliers are
-    unique. Until version 0.1 gradients in (W1, b1, W2) took relu's own slope, 0 or 1, at such kinks, and were wrong.
+    Phi(v, p) = <u, p> - (<softplus(W2), sigma(W1 p + b1)> + b2), with u [..., k], W1 [..., h, k], b1 [..., h], W2
+    [..., h] and b2 [...]. With "relu" Phi has kinks, and p* often lies on some of them. The maximum is then a saddle
+    point between p and multipliers of the hidden units (see `gfy.energies.kinks`): `DualNewton` solves for both, the
+    certificate takes the bound of the best multipliers, and gradients are those at the saddle point, right wherever
+    the multipliers are unique.
+
+    Args:
+        activation: "relu" (the default) or "softplus".
+
+    Raises:
+        GfyValueError: for an activation that is not known.
+
+    Reference: Blondel et al. (2022), Section 6 and Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.ConcaveSpen(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.ConcaveSpen.Input(
+        ...     u=array([0.5, 0.0]), W1=array([[1.0, -1.0]]), b1=array([0.0]), W2=array([0.2]), b2=array(0.0)
+        ... )
+        >>> gfy.argmax(problem, v).tolist()  # W1 p + b1 = 0: p* lies on the kink
+        [0.625, 0.625]
     """
 
     concave = True
@@ -148,10 +181,28 @@ class ConcaveSpen(Spen):
 
 @dataclass(frozen=True)
 class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
-    """Phi(v, p) = -ICNN(v, p), a two-layer input-convex network: concave in p, not convex in v.
+    """The energy Phi(v, p) = <u, p> minus a two-layer network that is convex in p; concave in p, not convex in v.
 
-    ICNN = <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)> - <u, p>. With `relu` it has kinks, which
-    are solved, certified and differentiated by their multipliers, as those of `ConcaveSpen`.
+    Phi = <u, p> - <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)>, with u [..., k], W0 [..., h, k],
+    b0 [..., h], Wz [..., g, h], Wp [..., g, k], b1 [..., g] and wz [..., g]. With "relu" it has kinks, which are
+    solved, certified and differentiated by their multipliers, as those of `ConcaveSpen`.
+
+    Args:
+        activation: "softplus" (the default) or "relu".
+
+    Raises:
+        GfyValueError: for an activation that is not known.
+
+    Reference: Amos et al. (2017); Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.InputConvexNetwork(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> one, row = array([0.0]), array([[1.0, -1.0]])
+        >>> v = gfy.InputConvexNetwork.Input(
+        ...     u=array([0.5, 0.0]), W0=row, b0=one, Wz=array([[0.0]]), Wp=row, b1=one, wz=one
+        ... )
+        >>> gfy.argmax(problem, v).tolist()
+        [0.505, 0.745]
     """
 
     activation: str = "softplus"

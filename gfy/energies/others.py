@@ -21,9 +21,20 @@ from gfy.sets.ball import Ball
 
 @dataclass(frozen=True)
 class Probabilistic(FunctionEnergy, LinearEnergy):
-    """Phi(v, p) = sum_y p(y) E(v, y) over a finite Y: with Shannon on the simplex, p* is the Gibbs distribution.
+    """The expected energy Phi(v, p) = sum_y p(y) E(v, y) over finitely many y; p* is then a distribution over them.
 
-    `energies(v)` returns E(v, .) as [..., |Y|]; without it v itself is that array.
+    With `Shannon` on the simplex p* is the Gibbs distribution.
+
+    Args:
+        energies: a function that takes v to E(v, .), [..., n]; None, the default, takes v itself as that array.
+
+    Reference: Blondel et al. (2022), Section 3.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Probabilistic(), gfy.Shannon(), gfy.Simplex())
+        >>> E = array([[0.0, 1.0]])  # the energies of two outputs
+        >>> gfy.argmax(problem, gfy.Probabilistic.Input(E)).tolist()  # softmax(E)
+        [[0.269, 0.731]]
     """
 
     energies: Callable[[Any], Array] | None = None
@@ -89,9 +100,24 @@ _METRICS = ("euclidean", "manhattan")
 
 @dataclass(frozen=True)
 class Metric(FunctionEnergy):
-    """Phi(v, p) = -C(v, p) for a metric C, "euclidean", "manhattan" or a function of (v, p): v, p [..., k].
+    """The energy Phi(v, p) = -C(v, p) of a distance C between v and p, both [..., k]; concave in p for a norm.
 
-    Closed form p* = v and Omega^Phi = -Omega where Omega is 1-Lipschitz for C and v lies in C.
+    Where Omega is 1-Lipschitz for C and v lies in the set, p* = v.
+
+    Args:
+        cost: "euclidean" (the default), "manhattan", or a function of (v, p) that returns [...].
+
+    Raises:
+        GfyValueError: for a name that is not known.
+
+    Reference: Blondel et al. (2022), Section 3, on C-transforms.
+
+    Example:
+        >>> v = gfy.Metric.Input(array([[0.0, 3.0]]))
+        >>> gfy.Metric("euclidean").value(v, array([[4.0, 0.0]])).tolist()
+        [-5.0]
+        >>> gfy.Metric("manhattan").value(v, array([[4.0, 0.0]])).tolist()
+        [-7.0]
     """
 
     cost: str | Callable[[Array, Array], Array] = "euclidean"

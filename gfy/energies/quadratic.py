@@ -64,10 +64,21 @@ class QuadraticEnergy(Energy):
 
 @dataclass(frozen=True)
 class LinearQuadratic(QuadraticEnergy):
-    """Phi(v, p) = <u, p> + 1/2 <p, U p>, v = (u, U): linear in v, concave in p when U is negative semi-definite.
+    """The energy Phi(v, p) = <u, p> + 1/2 <p, U p>: u [..., k] scores labels, U [..., k, k] their pairs.
 
-    Closed form (gamma I - U)^-1 u on R^k with Omega = gamma / 2 |p|^2, where gamma I - U is positive definite.
-    Say `concave=False` for a U that is not negative semi-definite.
+    It is linear in v = (u, U), and concave in p when U is negative semi-definite. On R^k with Omega = gamma / 2 |p|^2
+    its solution has the closed form (gamma I - U)^-1 u.
+
+    Args:
+        concave: whether every U is negative semi-definite, which certificates check; True by default.
+
+    Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(), gfy.Reals())
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-1.0, 0.0], [0.0, -3.0]]]))
+        >>> gfy.argmax(problem, v).tolist()  # u divided by 1 + (1, 3)
+        [[0.5, -0.125]]
     """
 
     concave: bool = True
@@ -120,9 +131,18 @@ class LinearQuadratic(QuadraticEnergy):
 
 @dataclass(frozen=True)
 class Pairwise(QuadraticEnergy):
-    """Phi(v, p) = <u, p> - 1/2 |A^T p|^2, v = (u, A): the paper's pairwise model with U = -A A^T of rank m.
+    """The paper's pairwise energy Phi(v, p) = <u, p> - 1/2 |A^T p|^2, with interactions U = -A A^T of rank m.
 
-    Linear in (u, U), concave in p; value and gradient cost O(k m).
+    Its input has the scores u [..., k] of the labels and the factor A [..., k, m] of their interactions.
+    It is linear in (u, U) and concave in p; the value and the gradient cost O(k m), and U is never formed.
+
+    Reference: Blondel et al. (2022), Section 6 and Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[0.5, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> gfy.argmax(problem, v).tolist()
+        [[0.481, 0.115]]
     """
 
     interactions = "low rank"

@@ -11,9 +11,21 @@ from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 @dataclass(frozen=True)
 class Envelope(Mode):
-    """grad Omega^Phi(v) = grad_1 Phi(v, p*(v)): the solve sees a detached v, and p* is a constant.
+    """Differentiate the maximum with p* held fixed: grad Omega^Phi(v) = grad_1 Phi(v, p*(v)).
 
-    Serves values (the conjugate, the losses built on it). It has no dp*/dv to give: ask `Implicit` or `Unrolled`.
+    This is the cheapest mode: no derivative of the solver is taken. It serves values (the conjugate and the losses
+    built on it) and has no dp*/dv: use `Implicit` or `Unrolled` for the derivative of p* itself.
+
+    Raises:
+        GfyTypeError: where it is given to `gfy.argmax` or `gfy.ArgmaxLoss`, which need dp*/dv.
+
+    Reference: Blondel et al. (2022), Proposition 1, item 5.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> loss = gfy.FenchelYoungLoss(problem, gradient=gfy.Envelope())
+        >>> loss(gfy.Bilinear.Input(array([[1.0, 0.5, -2.0]])), array([[1.0, 0.0, 0.0]])).tolist()
+        [0.062]
     """
 
     @property

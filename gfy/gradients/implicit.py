@@ -28,12 +28,28 @@ from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 @dataclass(frozen=True)
 class Implicit(Mode):
-    """dp*/dv by the implicit function theorem: linear_solve "auto", "dense", "cg", "gmres" or "neumann".
+    """Attach dp*/dv to the solution by the implicit function theorem: one linear system per example and derivative.
 
-    `tol` is the relative tolerance of the iterative linear solves; by default it follows the forward one.
     At a kink of Omega's map (a coordinate exactly at its bound) the coordinate counts as free: an element of the
-    generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further equations, with
-    their multipliers as unknowns, solved by elimination whatever `linear_solve` says (see `gfy.gradients.kinks`).
+    generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further equations,
+    with their multipliers as unknowns, solved by elimination whatever `linear_solve` says (see
+    `gfy.gradients.kinks`).
+
+    Args:
+        linear_solve: how the system is solved: "dense", "cg", "gmres", "neumann", or "auto", the default.
+        tol: the relative tolerance of the iterative linear solves; None, the default, follows the forward tolerance.
+
+    Raises:
+        GfyValueError: for a `linear_solve` that is not known.
+        UnsupportedError: when used, where the problem has no fixed-point equation to differentiate.
+
+    Reference: Blondel et al. (2022), Section 3.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[0.5, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> gfy.argmax(problem, v, gradient=gfy.Implicit()).tolist()  # dp*/dv is attached
+        [[0.481, 0.115]]
     """
 
     linear_solve: str = "auto"

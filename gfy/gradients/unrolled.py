@@ -17,12 +17,24 @@ _SHORT = 8  # steps whose graph is kept whole
 
 @dataclass(frozen=True)
 class Unrolled(Mode):
-    """dp*/dv through `steps` iterations of a steppable solver, kept (or recomputed) for the backward pass.
+    """Attach dp*/dv by differentiating `steps` iterations of a solver, kept (or recomputed) for the backward pass.
 
-    `checkpoint=True` keeps every sqrt(steps)-th state and recomputes the rest, in stretches of stretches: memory
-    O(sqrt(steps)) for states, and the graph of a few steps.
-    `last=K` solves first and differentiates K further iterations only (K = 1: one-step, or Jacobian-free,
-    differentiation).
+    Args:
+        steps: how many iterations are taken and differentiated; 100 by default.
+        checkpoint: keep every sqrt(steps)-th state and recompute the rest: memory O(sqrt(steps)) for states, and the
+            graph of a few steps. False by default.
+        last: solve first and differentiate this many further iterations only (1 is one-step, or Jacobian-free,
+            differentiation); None, the default, differentiates all `steps`.
+
+    Raises:
+        GfyValueError: for a number of steps below 1.
+        UnsupportedError: when used, where the solver has no iterations to differentiate.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[0.5, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> gfy.argmax(problem, v, solver=solvers.ProjectedGradient(), gradient=gfy.Unrolled(steps=50)).tolist()
+        [[0.481, 0.115]]
     """
 
     steps: int = 100

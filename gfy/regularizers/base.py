@@ -19,9 +19,16 @@ from gfy.sets.threshold import threshold
 
 
 class Regularizer:
-    """A convex function Omega on a set C; p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p) is its argmax map.
+    """The base of every regularizer Omega, a convex function on a set C.
 
-    The attributes are facts that solvers and certificates ask for, instead of the class.
+    Its argmax map is p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p), `argmax(theta, domain)`. The attributes
+    are facts that solvers and certificates ask for, instead of the class.
+
+    Example:
+        >>> gfy.Gini().value(array([0.5, 0.5])).item()
+        -0.25
+        >>> gfy.Gini().argmax(array([1.0, 0.5, -2.0]), gfy.Simplex()).tolist()
+        [0.75, 0.25, 0.0]
     """
 
     zero: bool = False  # Omega = 0

@@ -21,7 +21,22 @@ _UNIT_BOX = Box(0.0, 1.0)
 
 @dataclass(frozen=True)
 class Shannon(Separable):
-    """Shannon's negentropy gamma <p, log p>: softmax on the simplex, loss gamma KL(y, softmax(v / gamma))."""
+    """Shannon's negentropy Omega(p) = gamma <p, log p>, whose argmax map on the simplex is the softmax.
+
+    Its Fenchel-Young loss is gamma KL(y, softmax(v / gamma)), the cross-entropy for one-hot y.
+
+    Args:
+        gamma: the temperature, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Reference: Blondel et al. (2022), Section 2.
+
+    Example:
+        >>> gfy.Shannon().argmax(array([0.0, 1.0]), gfy.Simplex()).tolist()
+        [0.269, 0.731]
+    """
 
     gamma: float = 1.0
     entropy = "shannon"
@@ -90,7 +105,20 @@ class Shannon(Separable):
 
 @dataclass(frozen=True)
 class BinaryShannon(Separable):
-    """Omega(p) = gamma sum p log p + (1 - p) log(1 - p): the sigmoid, and the binary logistic loss."""
+    """Shannon's negentropy of k yes-or-no labels, gamma sum p log p + (1 - p) log(1 - p); it gives the sigmoid.
+
+    Its Fenchel-Young loss on [0, 1]^k is the binary logistic loss.
+
+    Args:
+        gamma: the temperature, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Example:
+        >>> gfy.BinaryShannon().argmax(array([0.0, 1.0]), gfy.Box(0.0, 1.0)).tolist()
+        [0.5, 0.731]
+    """
 
     gamma: float = 1.0
     entropy = "binary"
@@ -147,7 +175,23 @@ class BinaryShannon(Separable):
 
 @dataclass(frozen=True)
 class Tsallis(Separable):
-    """Tsallis' negentropy gamma sum (p^alpha - p) / (alpha (alpha - 1)), alpha > 1: entmax (alpha = 2 is Gini)."""
+    """Tsallis' negentropy gamma sum (p^alpha - p) / (alpha (alpha - 1)), which gives the entmax on the simplex.
+
+    alpha = 2 is `Gini`, and the limit alpha = 1 is `Shannon`.
+
+    Args:
+        alpha: the exponent, above 1; 1.5 by default.
+        gamma: the weight, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for an alpha that is not above 1, or a gamma that is not positive.
+
+    Reference: Peters, Niculae and Martins (2019).
+
+    Example:
+        >>> gfy.Tsallis(alpha=1.5).argmax(array([1.0, 0.5, -2.0]), gfy.Simplex()).tolist()
+        [0.674, 0.326, 0.0]
+    """
 
     alpha: float = 1.5
     gamma: float = 1.0

@@ -101,7 +101,22 @@ class Quadratic(Separable):
 
 @dataclass(frozen=True)
 class SquaredNorm(Quadratic):
-    """Omega(p) = gamma / 2 |p|^2: least squares on R^k, a projection elsewhere (sparsemax on the simplex)."""
+    """The regularizer Omega(p) = gamma / 2 |p|^2, whose argmax map is the projection of theta / gamma onto C.
+
+    On R^k its Fenchel-Young loss is the squared loss, on the simplex the sparsemax loss.
+
+    Args:
+        gamma: the weight, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Example:
+        >>> gfy.SquaredNorm().value(array([3.0, 4.0])).item()
+        12.5
+        >>> gfy.SquaredNorm().argmax(array([0.5, 2.0]), gfy.Box(0.0, 1.0)).tolist()
+        [0.5, 1.0]
+    """
 
     gamma: float = 1.0
 
@@ -112,7 +127,22 @@ class SquaredNorm(Quadratic):
 
 @dataclass(frozen=True)
 class Gini(Quadratic):
-    """Gini's negentropy Omega(p) = gamma / 2 <p, p - 1> (the paper prints the opposite sign): sparsemax."""
+    """Gini's negentropy Omega(p) = gamma / 2 <p, p - 1>, whose argmax map on the simplex is the sparsemax.
+
+    The paper prints the opposite sign, which is concave.
+
+    Args:
+        gamma: the weight, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Reference: Martins and Astudillo (2016); Blondel et al. (2022), Section 2.
+
+    Example:
+        >>> gfy.Gini().argmax(array([1.0, 0.5, -2.0]), gfy.Simplex()).tolist()
+        [0.75, 0.25, 0.0]
+    """
 
     gamma: float = 1.0
 
@@ -127,9 +157,21 @@ class Gini(Quadratic):
 
 @dataclass(frozen=True)
 class BinaryGini(Quadratic):
-    """Omega_1(p) + Omega_1(1 - p) for Gini's Omega_1: gamma <p, p - 1>, 2 gamma-strongly convex.
+    """Gini's negentropy of k yes-or-no labels, Omega(p) = gamma <p, p - 1>; 2 gamma-strongly convex.
 
     On [0, 1]^k its argmax map is the sparse sigmoid clip((theta / gamma + 1) / 2, 0, 1).
+
+    Args:
+        gamma: the weight, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+
+    Reference: Blondel et al. (2022), Section 6.
+
+    Example:
+        >>> gfy.BinaryGini().argmax(array([0.0, 0.5, 3.0]), gfy.Box(0.0, 1.0)).tolist()
+        [0.5, 0.75, 1.0]
     """
 
     gamma: float = 1.0
@@ -145,7 +187,17 @@ class BinaryGini(Quadratic):
 
 @dataclass(frozen=True)
 class Zero(Regularizer):
-    """Omega = 0 on C: the unregularized network, whose loss is the generalized perceptron's."""
+    """No regularizer, Omega = 0 on a compact C: the Fenchel-Young loss is then the generalized perceptron loss.
+
+    Raises:
+        UnsupportedError: when used on a set that is not compact.
+
+    Reference: Blondel et al. (2022), Section 5.
+
+    Example:
+        >>> gfy.Zero().argmax(array([1.0, 0.5, -2.0]), gfy.Simplex()).tolist()  # the best vertex
+        [1.0, 0.0, 0.0]
+    """
 
     zero = True
     quadratic = True

@@ -14,7 +14,18 @@ from gfy.sets.base import ConvexSet
 
 @dataclass(frozen=True)
 class Ball(ConvexSet):
-    """The Euclidean ball {p : |p| <= radius}."""
+    """The Euclidean ball {p : |p| <= radius}.
+
+    Args:
+        radius: a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a radius that is not positive.
+
+    Example:
+        >>> gfy.Ball(radius=2.0).project(array([3.0, 4.0])).tolist()
+        [1.2, 1.6]
+    """
 
     radius: float = 1.0
     ball = True

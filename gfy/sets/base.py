@@ -14,9 +14,16 @@ from gfy.protocols import Array
 
 
 class ConvexSet:
-    """A closed convex set C of R^k: where the inner problem looks for p.
+    """The base of every closed convex set C of R^k, where the inner problem looks for p; points are [..., k].
 
     The attributes are facts that solvers, regularizers and certificates ask for, instead of the class.
+
+    Example:
+        >>> domain = gfy.Simplex()
+        >>> domain.project(array([0.8, 0.6])).tolist(), domain.linear_oracle(array([0.8, 0.6])).tolist()
+        ([0.6, 0.4], [1.0, 0.0])
+        >>> bool(domain.contains(array([0.8, 0.6])))
+        False
     """
 
     compact: bool = True

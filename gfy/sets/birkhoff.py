@@ -21,7 +21,15 @@ _MOST_ROWS = 8
 class Birkhoff(ConvexSet):
     """The Birkhoff polytope: n x n matrices with non-negative entries whose rows and columns sum to 1.
 
-    Points are stored row by row in the last axis, [..., n * n]; `matrix` and `flat` go between the two forms.
+    Its vertices are the permutations. Points are stored row by row in the last axis, [..., n * n]; `matrix` and
+    `flat` go between the two forms.
+
+    Raises:
+        GfyValueError: where the last axis of a point is no square number.
+
+    Example:
+        >>> gfy.Birkhoff().linear_oracle(array([1.0, 3.0, 2.0, 1.0])).tolist()  # the best permutation of 2 x 2 scores
+        [0.0, 1.0, 1.0, 0.0]
     """
 
     stochastic = True

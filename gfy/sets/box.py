@@ -19,7 +19,12 @@ _MOST_VERTICES = 20
 
 @dataclass(frozen=True)
 class Reals(BandSet):
-    """The whole space R^k: the inner problem without constraints."""
+    """The whole space R^k: the inner problem has no constraints.
+
+    Example:
+        >>> gfy.SquaredNorm(gamma=2.0).argmax(array([3.0, -1.0]), gfy.Reals()).tolist()
+        [1.5, -0.5]
+    """
 
     compact = False
     whole = True
@@ -35,7 +40,19 @@ class Reals(BandSet):
 
 @dataclass(frozen=True)
 class Box(BandSet):
-    """The box {p : low <= p <= high}, bounds one number or one per coordinate; [0, 1]^k for multilabel outputs."""
+    """The box {p : low <= p <= high}; [0, 1]^k, the default, is the set of k yes-or-no labels.
+
+    Args:
+        low: the lower bound, one number or one per coordinate [k]; 0.0 by default.
+        high: the upper bound, one number or one per coordinate [k]; 1.0 by default.
+
+    Raises:
+        GfyValueError: where a bound is no number, or low is above high.
+
+    Example:
+        >>> gfy.Box(0.0, [1.0, 2.0]).project(array([[1.5, 1.5]])).tolist()
+        [[1.0, 1.5]]
+    """
 
     low: Any = 0.0
     high: Any = 1.0

@@ -18,7 +18,19 @@ from gfy.sets.simplex import Simplex
 
 @dataclass(frozen=True, eq=False)
 class ConvexHull(ConvexSet):
-    """The convex hull of the rows of `points` [n, k], as marginal polytopes are given for a small output space."""
+    """The convex hull of finitely many points, for an output space that is small enough to list.
+
+    Args:
+        points: the points, one per row, [n, k].
+
+    Raises:
+        GfyValueError: for points that are no finite array [n, k].
+
+    Example:
+        >>> hull = gfy.ConvexHull([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> hull.project(array([1.0, 1.0])).tolist()
+        [0.5, 0.5]
+    """
 
     points: Any
     finite = True

@@ -20,7 +20,12 @@ _MOST_VERTICES = 1_000_000
 
 @dataclass(frozen=True)
 class Simplex(BandSet):
-    """The probability simplex {p >= 0 : sum p = 1}: one class among k."""
+    """The probability simplex {p >= 0 : sum p = 1}, the set of distributions over k classes.
+
+    Example:
+        >>> gfy.Simplex().project(array([[0.8, 0.6, -1.0]])).tolist()
+        [[0.6, 0.4, 0.0]]
+    """
 
     total = 1.0
     simplex = True
@@ -50,7 +55,18 @@ class Simplex(BandSet):
 
 @dataclass(frozen=True)
 class CappedSimplex(BandSet):
-    """The capped simplex {0 <= p <= 1 : sum p = k}: k labels among K (k may be fractional)."""
+    """The capped simplex {0 <= p <= 1 : sum p = k}, the set for choosing k labels among all.
+
+    Args:
+        k: what the coordinates sum to, a positive number that need not be whole; 1 by default.
+
+    Raises:
+        GfyValueError: for a k that is not positive, or above the number of coordinates.
+
+    Example:
+        >>> gfy.CappedSimplex(2).linear_oracle(array([[0.3, 2.0, 1.0]])).tolist()  # the two largest
+        [[0.0, 1.0, 1.0]]
+    """
 
     k: float = 1
 

@@ -28,7 +28,24 @@ _MOST_SEQUENCES = 100_000
 
 @dataclass(frozen=True)
 class Chain:
-    """Sequences of `length` T labels, each one of `states` S."""
+    """Sequences of T labels, each one of S states, as vectors of 0 and 1, and the polytope they span.
+
+    A vector has T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs, `k` in all.
+
+    Args:
+        length: T, the number of labels, at least 1.
+        states: S, the number of states, at least 1.
+
+    Raises:
+        GfyValueError: for a length or a number of states below 1.
+
+    Reference: Lafferty, McCallum and Pereira (2001), on chains; Blondel et al. (2022), Section 3.
+
+    Example:
+        >>> chain = gfy.Chain(length=2, states=2)
+        >>> chain.k, chain.encode([0, 1]).tolist()  # two states, then the pair (0, 1)
+        (8, [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0])
+    """
 
     length: int
     states: int
@@ -117,11 +134,24 @@ class Chain:
 
 @dataclass(frozen=True)
 class ChainEntropy(Regularizer):
-    """gamma times the negative entropy of the Markov chain with marginals p: on its polytope p* are Gibbs
-    marginals.
+    """The negative entropy of a Markov chain with marginals p; on the chain's polytope p* are the Gibbs marginals.
 
-    Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx), exact since a chain has no
-    loops; convex, its slope infinite on the boundary.
+    Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx) is exact since a chain has no loops;
+    it is convex, and its slope is infinite on the boundary.
+
+    Args:
+        chain: the chain whose sequences p describes.
+        gamma: the temperature, a positive number; 1.0 by default.
+
+    Raises:
+        GfyValueError: for a gamma that is not positive.
+        UnsupportedError: when used on a set that is not the chain's polytope.
+
+    Example:
+        >>> chain = gfy.Chain(length=2, states=2)
+        >>> p = gfy.ChainEntropy(chain).argmax(array([0.0] * 8), chain.polytope())
+        >>> p.tolist()  # without scores every sequence is equally likely
+        [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     """
 
     chain: Chain

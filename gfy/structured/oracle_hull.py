@@ -19,12 +19,26 @@ _MOST_ROUNDS = 2_000
 
 @dataclass(frozen=True, eq=False)
 class OracleHull(ConvexSet):
-    """conv(Y) for a structured Y: `oracle` takes NumPy scores [B, k] to a best structure of each, [B, k].
+    """The convex hull of structures (matchings, sequences) that only an oracle for the best one is known of.
 
-    `k` is the number of coordinates. Linear functions are maximised by one call of the oracle; a projection
-    (SparseMAP) by the min-norm-point method, which adds one structure a round and keeps the few it needs:
-    exact, and differentiable on the face it ends on. Both run on the host. Reference: Niculae et al. (2018),
-    "SparseMAP: Differentiable sparse structured inference".
+    Linear functions are maximised by one call of the oracle; a projection (SparseMAP) by the min-norm-point method,
+    which adds one structure per round and keeps the few it needs: exact, and differentiable on the face it ends on.
+    Both run on the host.
+
+    Args:
+        oracle: a function that takes NumPy scores [B, k] to a best structure of each, [B, k].
+        k: the number of coordinates.
+
+    Raises:
+        GfyValueError: when used, where the oracle returns another shape or p has another size.
+
+    Reference: Niculae et al. (2018), "SparseMAP: Differentiable sparse structured inference".
+
+    Example:
+        >>> corners = lambda scores: (scores > 0).astype(float)  # the best corner of [0, 1]^2
+        >>> hull = gfy.OracleHull(corners, k=2)
+        >>> hull.project(array([[1.5, 0.25]])).tolist()
+        [[1.0, 0.25]]
     """
 
     oracle: Callable[[np.ndarray], np.ndarray]

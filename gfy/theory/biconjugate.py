@@ -29,8 +29,18 @@ METHODS = ("auto", "exact", "ccp", "ascent", "grid")
 
 
 class Biconjugate(NamedTuple):
-    """value [...] is reached at the input v, so value <= biconjugate(p) <= Omega(p); gap = Omega(p) - value
-    [...].
+    """What `solve_biconjugate` returns: value <= biconjugate(p) <= Omega(p), and the input v that reaches `value`.
+
+    Args:
+        value: the largest Phi(v, p) - Omega^Phi(v) found, [...].
+        v: the input that reaches it.
+        gap: Omega(p) - value, [...].
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.Reals())
+        >>> found = gfy.solve_biconjugate(problem, array([[3.0, 4.0]]))
+        >>> found.value.tolist(), found.gap.tolist()
+        ([12.5], [0.0])
     """
 
     value: Array
@@ -40,9 +50,26 @@ class Biconjugate(NamedTuple):
 
 @guard
 def biconjugate(problem: InnerProblem, p: Array, method: str = "auto", **options: Any) -> Array:
-    """The generalized biconjugate Omega^{Phi Psi}(p), p [..., k] -> [...]; never above Omega(p).
+    """Compute the generalized biconjugate max_v Phi(v, p) - Omega^Phi(v), which is never above Omega(p).
 
-    Options are those of `solve_biconjugate`. Reference: Blondel et al. (2022), Appendix A.
+    Args:
+        problem: the energy, the regularizer and the set.
+        p: the points, [..., k].
+        method: "exact", "ccp", "ascent", "grid", or "auto", the default (exact where it is known, else a search).
+        **options: those of `solve_biconjugate`.
+
+    Returns:
+        The value at each point, [...].
+
+    Raises:
+        GfyValueError, UnsupportedError: as `solve_biconjugate`.
+
+    Reference: Blondel et al. (2022), Appendix A.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.Reals())
+        >>> gfy.biconjugate(problem, array([[3.0, 4.0]])).tolist()  # Omega itself, since Omega is convex
+        [12.5]
     """
     return solve_biconjugate(problem, p, method, **options).value
 
@@ -62,13 +89,37 @@ def solve_biconjugate(
     seed: int = 0,
     stop: Stop = Stop(1e-9, 2000),
 ) -> Biconjugate:
-    """max_v Phi(v, p) - Omega^Phi(v) and an input v that reaches it, p [..., k].
+    """Maximise Phi(v, p) - Omega^Phi(v) over v, and return the maximum with the v that reaches it.
 
-    method: "exact", "ccp", "ascent", "grid", or "auto" (exact where it is known, a search elsewhere).
-    start: an Input to search from (and, for "exact", the leaves other than its linear term); its shapes are
-    asked for where they do not follow from p. `starts` further ones are drawn around it with standard
-    deviation `spread`. inputs: for "grid", an Input with one leading axis of candidates; points [m, k]:
-    Omega^Phi is the maximum over these (where C or Omega is beyond the solvers), else the solver's.
+    Args:
+        problem: the energy, the regularizer and the set.
+        p: the points, [..., k].
+        method: "exact", "ccp", "ascent", "grid", or "auto", the default (exact where it is known, else a search).
+        solver: the solver of Omega^Phi; None, the default, chooses one for the problem.
+        start: an Input to search from (and, for "exact", the leaves other than its linear term). None, the default,
+            takes zeros where their shapes follow from p.
+        inputs: for "grid", an Input with one leading axis of candidates; None by default.
+        points: [m, k]; Omega^Phi is then the maximum over these points, for a C or Omega that no solver serves. None
+            by default.
+        starts: how many further starts are drawn around `start`; 4 by default.
+        spread: their standard deviation; 2.0 by default.
+        seed: the seed they are drawn with; 0 by default.
+        stop: the tolerance and the most steps of the search; 1e-9 and 2000 by default.
+
+    Returns:
+        A `Biconjugate`.
+
+    Raises:
+        GfyValueError: for a method that is not known.
+        UnsupportedError: where the method does not serve the energy.
+
+    Reference: Blondel et al. (2022), Appendix A.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.Reals())
+        >>> found = gfy.solve_biconjugate(problem, array([[3.0, 4.0]]), method="exact")
+        >>> found.v.v.tolist()  # the v with p*(v) = p
+        [[3.0, 4.0]]
     """
     if method not in METHODS:
         raise GfyValueError(f"biconjugate method must be one of {', '.join(METHODS)}, got {method!r}")

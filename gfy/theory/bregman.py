@@ -22,14 +22,35 @@ from gfy.theory.biconjugate import no_exact, solve_biconjugate
 def bregman(
     problem: InnerProblem, p: Array, q: Array, v: Any = None, start: Any = None, **options: Any
 ) -> Array:
-    """D(p, q) = Omega(p) - Phi(v, p) - Omega(q) + Phi(v, q) with v = argmax_v Phi(v, q) - Omega^Phi(v); p, q
-    [..., k].
+    """Compute the generalized Bregman divergence between two outputs p and q, [...].
 
-    Where an input that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence
-    of Omega - Phi(start, .): of Omega itself for a bilinear energy, and where `start` is not given. It is
-    infinite where Omega's slope at q is and p leaves q in that direction, as Kullback and Leibler's.
-    Elsewhere v is searched for (`options` are those of `solve_biconjugate`), or given. Zero or above when
-    Omega is Psi-convex. Reference: Blondel et al. (2022), Appendix A.
+    D(p, q) = Omega(p) - Phi(v, p) - Omega(q) + Phi(v, q) with v = argmax_v Phi(v, q) - Omega^Phi(v). Where an input
+    that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence of Omega -
+    Phi(start, .): of Omega itself for a bilinear energy, and where `start` is not given. It is infinite where Omega's
+    slope at q is and p leaves q in that direction, as Kullback and Leibler's. Elsewhere v is searched for, or given.
+    D is zero or above when Omega is Psi-convex.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        p: points, [..., k].
+        q: points, [..., k].
+        v: the input to use; None, the default, finds it.
+        start: the input a search starts from; None, the default, is zero.
+        **options: those of `solve_biconjugate`.
+
+    Returns:
+        The divergence of each pair, [...].
+
+    Raises:
+        GfyValueError, UnsupportedError: for points of other shapes, and as `solve_biconjugate`.
+
+    Reference: Blondel et al. (2022), Appendix A.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> p, q = array([[1.0, 0.0]]), array([[0.5, 0.5]])
+        >>> gfy.bregman(problem, p, q).tolist()  # KL(p, q) = log 2
+        [0.693]
     """
     regularizer, energy = problem.regularizer, problem.energy
     check_point(q, "q")
@@ -56,12 +77,32 @@ def bregman_dual(
     gradient: GradientMode | None = None,
     stop: Stop = Stop(),
 ) -> Array:
-    """D(v, w) = Omega^Phi(v) - Phi(v, p*(w)) - Omega^Phi(w) + Phi(w, p*(w)), inputs -> [...]: the loss L(v,
-    p*(w)).
+    """Compute the generalized Bregman divergence between two inputs v and w, which is the loss L(v, p*(w)).
 
-    Zero or above, and zero at v = w. Differentiable in v by the envelope theorem; a `gradient` mode with
-    dp*/dw (`Implicit()`, `Unrolled()`) makes it differentiable in w as well. Reference: Blondel et al.
-    (2022), Appendix A.
+    D(v, w) = Omega^Phi(v) - Phi(v, p*(w)) - Omega^Phi(w) + Phi(w, p*(w)) is zero or above, and zero at v = w.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: an Input of the energy; the divergence is differentiable in it by the envelope theorem.
+        w: an Input of the energy.
+        solver: an inner solver; None, the default, chooses one for the problem.
+        gradient: a mode with dp*/dw (`Implicit()`, `Unrolled()`) makes it differentiable in w as well; None by
+            default.
+        stop: the tolerance and the most steps of an iterative solver; 1e-8 and 1000 by default.
+
+    Returns:
+        The divergence of each pair, [...].
+
+    Raises:
+        GfyTypeError, GfyValueError, UnsupportedError: as `gfy.argmax`.
+
+    Reference: Blondel et al. (2022), Appendix A.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.Reals())
+        >>> v, w = gfy.Bilinear.Input(array([[1.0, 2.0]])), gfy.Bilinear.Input(array([[1.0, 0.0]]))
+        >>> gfy.bregman_dual(problem, v, w).tolist()  # |v - w|^2 / 2
+        [2.0]
     """
     v, w = check_input(problem, v), check_input(problem, w)
     mine = solve_with(problem, v, solver, Envelope(), None, stop)

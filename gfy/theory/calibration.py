@@ -34,7 +34,23 @@ from gfy.theory.targets import Ndcg, Scaled, Target
 
 @dataclass(frozen=True)
 class CalibrationBound:
-    """The constants of (target excess risk)^2 <= factor * (surrogate excess risk)."""
+    """The constants of (target excess risk)^2 <= factor * (surrogate excess risk).
+
+    Args:
+        target: the name of the target loss.
+        sigma: sup |V^T phi(yhat)| over the predictions.
+        half_diameter: half the diameter of {V^T phi(yhat)}, never above sigma; it gives `tight_factor`.
+        M: the smoothness of the surrogate in the part of v that the target looks at.
+        M_joint: the smoothness in all of v.
+
+    Reference: Blondel et al. (2022), Proposition 4.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> bound = gfy.calibration_bound(problem, "zero_one", k=3)
+        >>> bound.sigma, bound.M, bound.factor
+        (1.0, 1.0, 8.0)
+    """
 
     target: str
     sigma: float
@@ -63,11 +79,28 @@ class CalibrationBound:
 
 @guard
 def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None = None) -> CalibrationBound:
-    """sigma, M and 8 sigma^2 M for a target loss and a network with outputs in R^k (`at`: the k of
-    precision_at_k).
+    """Compute the factor that bounds the target risk by the surrogate risk: (target)^2 <= 8 sigma^2 M (surrogate).
 
-    Raises a sentence where the paper's calibration theorem does not apply.
+    Args:
+        problem: the inner problem of the Fenchel-Young loss, the surrogate.
+        target: a target loss or its name, as for `gfy.decode`.
+        k: the number of coordinates of p.
+        at: the number of labels of "precision_at_k"; None by default.
+
+    Returns:
+        A `CalibrationBound` with sigma, M and the factor.
+
+    Raises:
+        UnsupportedError: where the paper's calibration theorem does not apply; the message says why.
+        GfyTypeError, GfyValueError: for a target that is not known.
+
     Reference: Blondel et al. (2022), Proposition 4.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> bound = gfy.calibration_bound(problem, "zero_one", k=3)
+        >>> bound.factor, bound.target_excess(0.02)
+        (8.0, 0.4)
     """
     wanted = as_target(target, at)
     reason = not_calibrated(problem, wanted)
@@ -113,10 +146,34 @@ def not_calibrated(problem: InnerProblem, target: Target) -> str | None:
 def excess_risks(
     problem: InnerProblem, target: Any, v: Any, q: Array, outputs: Array, solver: InnerSolver | None = None
 ) -> tuple[Array, Array]:
-    """The exact excess risks (target [B], surrogate [B]) of v [B] where Y ~ q [B, n] over outputs [n, k].
+    """Compute the exact excess risks of the target and of the surrogate where the distribution of Y is known.
 
     The smallest surrogate risk over v is E Omega(Y) - Omega(E Y): by concavity E Phi(v, Y) <= Phi(v, E Y),
     and the linear member of the energy's family touches Omega at E Y.
+
+    Args:
+        problem: the inner problem of the Fenchel-Young loss, the surrogate.
+        target: a target loss or its name, as for `gfy.decode`.
+        v: the energy's Input with one batch axis of size B.
+        q: the distribution of Y for each example, [B, n].
+        outputs: the n values of Y, [n, k].
+        solver: an inner solver; None, the default, chooses one for the problem.
+
+    Returns:
+        The pair (target excess risks [B], surrogate excess risks [B]).
+
+    Raises:
+        UnsupportedError: where the smallest surrogate risk has no closed form.
+        GfyValueError: where v and q differ in their batch axis.
+
+    Reference: Blondel et al. (2022), Section 5 and Proposition 4.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> v, q = gfy.Bilinear.Input(array([[1.0, 0.0]])), array([[0.25, 0.75]])
+        >>> target, surrogate = gfy.excess_risks(problem, "zero_one", v, q, array([[1.0, 0.0], [0.0, 1.0]]))
+        >>> target.tolist(), surrogate.tolist()
+        ([0.5], [0.501])
     """
     wanted = as_target(target)
     reason = no_exact(problem, int(outputs.shape[-1]))

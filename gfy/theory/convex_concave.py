@@ -46,10 +46,32 @@ def not_dc(problem: InnerProblem) -> str | None:
 
 @dataclass(frozen=True)
 class ConvexConcave:
-    """Minimise a difference-of-convex loss by minimising convex upper bounds of it.
+    """Minimise a loss that is a difference of convex functions of v, by minimising convex upper bounds of it.
 
-    `rounds` bounds are minimised, each by at most `inner.max_steps` evaluations or until its gradient is
-    `inner.tol`.
+    Where Phi is convex in v (`Rectifier`, `Maxout`, `LogSumExp`) each bound touches the loss at the current v, so
+    that the loss never grows, and no step size is needed.
+
+    Args:
+        loss: a `FenchelYoungLoss` whose energy is convex in v.
+        rounds: how many bounds are minimised, at least 1; 20 by default.
+        inner: each bound is minimised until its gradient is `inner.tol` or `inner.max_steps` evaluations were made;
+            1e-7 and 100 by default.
+
+    Returns:
+        `minimize(network, theta, y, penalty)` returns theta where it ended, the objectives and the evaluations.
+
+    Raises:
+        GfyTypeError, GfyValueError: for another loss, or no round at all.
+        UnsupportedError: where the loss is not known to be a difference of convex functions.
+
+    Reference: Yuille and Rangarajan (2003); Blondel et al. (2022), Section 4.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Maxout(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> procedure = gfy.ConvexConcave(gfy.FenchelYoungLoss(problem), rounds=3)
+        >>> found = procedure.minimize(gfy.Maxout.Input, array([[0.5, 0.2]]), array([[0.5]]))
+        >>> found.objectives[-1]
+        0.01
     """
 
     loss: FenchelYoungLoss

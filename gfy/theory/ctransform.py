@@ -40,15 +40,36 @@ def c_transform(
     solver: InnerSolver | None = None,
     stop: Stop = Stop(),
 ) -> Array:
-    """The C-transform Lambda_C(v) = min_p C(v, p) - Lambda(p), soft with gamma > 0; differentiable.
+    """Compute the C-transform of optimal transport, min_p C(v, p) - Lambda(p), or its soft form; differentiable.
 
-    Finitely many p: cost is a matrix [..., n, m] and potential [..., m] -> [..., n]; or cost a name
-    ("bilinear", "euclidean", "manhattan", "squared") or function (v [..., d], p [..., k]) -> [...], `points`
-    [m, k] the p's and potential [m] or a function of p; v [..., d] -> [...]. A convex set of p: cost an
-    Energy Phi (C = -Phi), potential a Regularizer Omega (Lambda = -Omega) and `domain`; v the energy's Input
-    -> [...]. gamma: the minimum becomes -gamma log sum_j w_j exp((Lambda_j - C_j) / gamma) with `weights` w
-    [..., m] (1 each if not given): a Sinkhorn half-step when w is the marginal of p. Reference: Blondel et
-    al. (2022), Section 3; Peyre and Cuturi (2019), Sections 4 and 5.
+    With C = -Phi and Lambda = -Omega it is -Omega^Phi(v). With gamma > 0 the minimum becomes
+    -gamma log sum_j w_j exp((Lambda_j - C_j) / gamma): a Sinkhorn half-step when w is the marginal of p.
+
+    Args:
+        cost: a matrix [..., n, m]; a name ("bilinear", "euclidean", "manhattan", "squared") or a function of
+            (v [..., d], p [..., k]) that returns [...]; or an Energy Phi, for C = -Phi.
+        potential: Lambda: [..., m] beside a matrix; [m] or a function of p beside `points`; a Regularizer Omega
+            (Lambda = -Omega) beside an Energy.
+        v: [..., d], or the energy's Input; None, the default, beside a matrix.
+        points: the p's, [m, k], for a named cost or a function; None by default.
+        domain: the set of p, for an Energy; None by default.
+        gamma: the temperature of the soft minimum, a number >= 0; 0.0 by default, which is the minimum itself.
+        weights: w [..., m] of the soft minimum; None, the default, is 1 each.
+        solver: an inner solver, for an Energy; None, the default, chooses one.
+        stop: the tolerance and the most steps of an iterative solver; 1e-8 and 1000 by default.
+
+    Returns:
+        [..., n] for a matrix, [...] otherwise.
+
+    Raises:
+        GfyTypeError, GfyValueError: where the arguments do not go together, or gamma is negative.
+
+    Reference: Blondel et al. (2022), Section 3; Peyre and Cuturi (2019), Sections 4 and 5.
+
+    Example:
+        >>> cost, potential = array([[1.0, 4.0], [2.0, 0.0]]), array([0.0, 1.0])
+        >>> gfy.c_transform(cost, potential).tolist()  # min over columns of cost - potential
+        [1.0, -1.0]
     """
     if not 0 <= gamma < math.inf:
         raise GfyValueError(f"c_transform gamma must be a number >= 0, got {gamma!r}")
@@ -71,14 +92,51 @@ def c_transform(
 
 @guard
 def concave_conjugate(potential: Any, v: Array, points: Any) -> Array:
-    """min_p <v, p> - Lambda(p) over points [m, k]: the concave conjugate, v [..., k] -> [...]."""
+    """Compute the concave conjugate min_p <v, p> - Lambda(p) over finitely many points.
+
+    Args:
+        potential: Lambda, [m] or a function of p.
+        v: [..., k].
+        points: the p's, [m, k].
+
+    Returns:
+        The minimum for each v, [...].
+
+    Raises:
+        GfyTypeError, GfyValueError: as `c_transform`.
+
+    Reference: Blondel et al. (2022), Section 3.
+
+    Example:
+        >>> points = [[0.0], [1.0], [2.0]]
+        >>> gfy.concave_conjugate([0.0, 1.0, 1.5], array([[0.75]]), points).tolist()
+        [-0.25]
+    """
     return c_transform("bilinear", potential, v, points=points)
 
 
 @guard
 def infimal_convolution(c: Callable[[Array], Array], f: Any, v: Array, points: Any) -> Array:
-    """(c [] f)(v) = min_p c(v - p) + f(p) over points [m, k]; c a function of [..., k], f [m] or a function
-    of p.
+    """Compute the infimal convolution min_p c(v - p) + f(p) over finitely many points.
+
+    Args:
+        c: a function from [..., k] to [...].
+        f: [m] or a function of p.
+        v: [..., k].
+        points: the p's, [m, k].
+
+    Returns:
+        The minimum for each v, [...].
+
+    Raises:
+        GfyTypeError, GfyValueError: as `c_transform`.
+
+    Reference: Blondel et al. (2022), Section 3.
+
+    Example:
+        >>> squared = lambda x: 0.5 * (x * x).sum(-1)
+        >>> gfy.infimal_convolution(squared, [0.0, 1.0], array([[1.0]]), points=[[0.0], [1.0]]).tolist()
+        [0.5]
     """
     backend = backend_of(v)
     places = backend.asarray(points, like=v)

@@ -17,15 +17,18 @@ TARGETS = ("zero_one", "hamming", "precision_at_k", "ndcg")
 
 @guard
 def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -> Array:
-    """The calibrated decoding argmin_yhat <phi(yhat), V phi(p) + b> of p [..., K] for a target loss.
+    """Turn p [..., K] into the prediction that is best for a target loss: argmin_yhat <phi(yhat), V phi(p) + b>.
 
-    target: "zero_one" (classes; the largest coordinate), "hamming" (p > 1/2 on the unit box, the best vertex
-    elsewhere), "precision_at_k" (the k largest), "ndcg" (a ranking: item indices, best first), an
-    `AffineLoss`, or its triple (V, b, varphi) (with varphi None; for another one say AffineLoss(...,
-    outputs=...)). k: the number of labels of "precision_at_k", a whole number.
+    Args:
+        problem: the inner problem whose set C p lies in.
+        p: the network's output, [..., K].
+        target: "zero_one" (classes; the largest coordinate), "hamming" (p > 1/2 on the unit box, the best vertex
+            elsewhere), "precision_at_k" (the k largest), "ndcg" (a ranking: item indices, best first), an
+            `AffineLoss`, or the triple (V, b, None) of one.
+        k: the number of labels of "precision_at_k", a whole number; None by default.
 
     Returns:
-        [..., K], 0/1 vectors but for "ndcg".
+        [..., K], vectors of 0 and 1; for "ndcg" the indices of the items.
 
     Raises:
         GfyTypeError, GfyValueError: for a target that is not known, a k that is no whole number, and a p that holds
@@ -35,7 +38,10 @@ def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -
     Reference: Blondel et al. (2022), Equation 12.
 
     Example:
-        >>> labels = gfy.decode(problem, loss.predict(v), "precision_at_k", k=3)
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> p = array([[0.9, 0.6, 0.1]])
+        >>> gfy.decode(problem, p, "hamming").tolist(), gfy.decode(problem, p, "precision_at_k", k=1).tolist()
+        ([[1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]])
     """
     wanted = as_target(target, k)
     check_point(p)

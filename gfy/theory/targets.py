@@ -22,7 +22,13 @@ from gfy.sets.simplex import CappedSimplex
 
 
 class Target:
-    """A target loss: how p is decoded for it, and the size of its decomposition."""
+    """The base of a target loss: what predictions are judged by, and how p is decoded for it.
+
+    Example:
+        >>> target = gfy.AffineLoss(V=[[0.0, 1.0], [1.0, 0.0]])
+        >>> isinstance(target, gfy.Target), target.loss(array([1.0, 0.0]), array([0.0, 1.0])).item()
+        (True, 1.0)
+    """
 
     @property
     def name(self) -> str:
@@ -179,10 +185,27 @@ class Ndcg(Target):
 
 @dataclass(frozen=True, eq=False)
 class AffineLoss(Target):
-    """Any L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y): V [n, n], b [n], varphi from [..., k] to [..., n].
+    """A target loss of the form L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y).
 
-    outputs [m, k] lists the predictions; without it they are the vertices of C, and varphi must be the
-    identity.
+    Args:
+        V: a matrix [n, n].
+        b: a vector [n] or one number; 0.0 by default.
+        varphi: phi, a function from [..., k] to [..., n]; None, the default, is the identity.
+        outputs: the list of predictions [m, k]; None, the default, takes the vertices of C, and phi must then be the
+            identity.
+        c: a function of y that returns [...]; None, the default, is zero.
+
+    Raises:
+        GfyValueError: for a V that is no finite matrix.
+        GfyTypeError: for a varphi without outputs.
+
+    Reference: Blondel et al. (2022), Equation 11.
+
+    Example:
+        >>> costs = gfy.AffineLoss(V=[[0.0, 1.0], [5.0, 0.0]])  # predicting class 1 wrongly costs 5
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> gfy.decode(problem, array([[0.4, 0.6]]), costs).tolist()
+        [[1.0, 0.0]]
     """
 
     V: Any

@@ -19,17 +19,31 @@ from solvers.verdict import GAP
 
 @dataclass(frozen=True)
 class DualNewton:
-    """min_t 1/2 |t|^2 + Omega*(u - A t), t in R^m, then p = p_Omega(u - A t): exact in a few steps for U = -A A^T.
+    """Solve `gfy.Pairwise` and concave energies with kinks by Newton's method on the dual problem.
 
-    m = 1 on boxes: one monotone scalar equation an example, Newton's step kept inside a bracket (a bare Newton
-    step can cycle between two breakpoints for ever). Otherwise a semismooth Newton method with an m x m system
-    and a line search; the simplex has one more multiplier. A concave energy with kinks (`ConcaveSpen` and
-    `InputConvexNetwork` with relu, any energy that has `kinks`) is solved for the multipliers of its rectifiers by an
-    interior-point method with a Newton finish, for every regularizer with an argmax map and for Omega = 0. On a
-    processor, quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run compiled where numba
-    is installed (the extra `native`): the same method, some times faster.
-    u [..., k], A [..., k, m] -> p [..., k].
-    Reference: issue tracker of this project for the trial; Qi and Sun (1993) for semismooth Newton methods.
+    For U = -A A^T, with u [..., k] and A [..., k, m], it minimises 1/2 |t|^2 + Omega*(u - A t) over t in R^m, and p =
+    p_Omega(u - A t): exact in a few steps. With m = 1 on boxes this is one monotone scalar equation per example, and
+    Newton's step is kept inside a bracket (a bare Newton step can cycle between two breakpoints for ever). Otherwise
+    it is a semismooth Newton method with an m x m system and a line search; the simplex has one more multiplier. A
+    concave energy with kinks (`ConcaveSpen` and `InputConvexNetwork` with relu, any energy that has `kinks`) is
+    solved for the multipliers of its rectifiers by an interior-point method with a Newton finish, for every
+    regularizer with an argmax map and for Omega = 0. On a processor, quadratic and entropic regularizers on boxes and
+    (capped) simplices with m <= 32 run compiled where numba is installed (the extra `native`): the same method, some
+    times faster.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Qi and Sun (1993), semismooth Newton methods.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> solvers.DualNewton().solve(problem, v).p.tolist()
+        [[0.654, 0.077]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

@@ -22,13 +22,26 @@ _UNITS = 4  # in the last place of the largest entry, per column, that the facto
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """p* in one evaluation, [..., k].
+    """Compute p* in one evaluation, where a formula is known.
 
     Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
     (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
     Metrics: p* = v where Omega is 1-Lipschitz and v lies in C; examples whose v does not are answered with the
     projection of v and `converged=False`.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
     Reference: Blondel et al. (2022), Table 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([[1.0, 0.5, -2.0]]))
+        >>> solvers.ClosedForm().solve(problem, v).p.tolist()
+        [[0.75, 0.25, 0.0]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

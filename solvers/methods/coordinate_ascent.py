@@ -33,13 +33,30 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class CoordinateAscent:
-    """A step is a sweep over the k coordinates, each set to its best value given the others; p [..., k].
+    """Solve quadratic energies by sweeps over the k coordinates, each set to its best value given the others.
 
-    Closed form for quadratic regularizers, a bracketed root to rounding for the others. With U = -A A^T a sweep
-    keeps t = A^T p and costs O(k m); with a dense U it reads U once, a block of rows at a time. Where sum p is
-    fixed, pairs of coordinates trade mass. `order` "cyclic" or "shuffled" (blocks and coordinates in a random
-    order, drawn from `seed`).
-    References: Hsieh et al. (2008) for coordinates; Platt (1998) for pairs.
+    The best value is a closed form for quadratic regularizers and a bracketed root to rounding for the others. With U
+    = -A A^T a sweep keeps t = A^T p and costs O(k m); with a dense U it reads U once, one block of rows at a time.
+    Where sum p is fixed, pairs of coordinates trade mass.
+
+    Args:
+        order: "cyclic" (the default) or "shuffled", blocks and coordinates in a random order.
+        seed: the seed of the random order; 0 by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for an order that is not known.
+
+    Reference: Hsieh et al. (2008) for coordinates; Platt (1998) for pairs.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.CoordinateAscent().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

@@ -47,14 +47,31 @@ class Active(NamedTuple):
 
 @dataclass(frozen=True)
 class FrankWolfe:
-    """Move towards a vertex that the linear oracle names, or away from a bad one; p [..., k].
+    """Climb by moving towards the vertex that the set's linear oracle names, or away from a bad one; no projection.
 
-    variant "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
-    "blended" (pairwise among the held atoms while they promise more than the oracle). The step length is exact
-    for quadratic problems and adaptive otherwise. At most `max_atoms` atoms are held (default 2 k + 2; by
-    Caratheodory k + 1 are enough for any p), and while all are in use they trade among themselves. Where Omega
-    is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no atoms are held.
-    References: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
+    The step length is exact for quadratic problems and adaptive otherwise. While all atoms are in use they trade
+    among themselves. Where Omega is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no
+    atoms are held.
+
+    Args:
+        variant: "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
+            "blended", the default (pairwise among the held atoms while they promise more than the oracle).
+        max_atoms: the most atoms held; None, the default, is 2 k + 2 (by Caratheodory k + 1 are enough for any p).
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a variant that is not known.
+
+    Reference: Lacoste-Julien and Jaggi (2015); Tsuji et al. (2022), blended pairwise steps; Pedregosa et al. (2020).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Gini(), gfy.Simplex())
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.FrankWolfe().solve(problem, v).p.tolist()
+        [[0.667, 0.333]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

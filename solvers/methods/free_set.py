@@ -14,7 +14,7 @@ from solvers.methods.projected_newton import ProjectedNewton, by_framework
 
 @dataclass(frozen=True)
 class ActiveSet:
-    """Coordinate sweeps, then Newton on the free coordinates, for quadratic energies; p [..., k].
+    """Solve quadratic energies exactly: coordinate sweeps find the active bounds, Newton's method does the rest.
 
     On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A
     quadratic Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other
@@ -22,12 +22,20 @@ class ActiveSet:
     entropies are solved by semismooth Newton steps on the dual, globalised by a search along the step. Without
     numba, on other devices and for other regularizers it takes the steps of `ProjectedNewton`.
 
-    `error` is the residual max |p_Omega(grad Phi(p)) - p|; `steps` counts sweeps and Newton steps.
-    References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution`: `error` is the residual
+        max |p_Omega(grad Phi(p)) - p| and `steps` counts sweeps and Newton steps.
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
 
     Example:
         >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
-        >>> solvers.ActiveSet().solve(problem, gfy.LinearQuadratic.Input(u=u, U=U)).p
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.ActiveSet().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

@@ -43,12 +43,25 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class InteriorPoint:
-    """Predictor and corrector steps of a primal-dual interior-point method; p [..., k].
+    """Solve smooth concave energies on boxes and (capped) simplices by a primal-dual interior-point method.
 
-    Serves smooth concave energies on boxes and (capped) simplices with any separable regularizer or none. A step
-    factors diag(omega'') - H plus the barriers' curvature (k x k; m x m where U = -A A^T has a rank below k). It starts
-    from the middle of C: a warm start p0 is not used. The error is the gap divided by max(1, |value|).
-    References: Mehrotra (1992); Saunders and Tomlin (1996), PDCO, for separable objectives.
+    It serves any separable regularizer, or none. A step factors diag(omega'') - H plus the barriers' curvature (k x
+    k; m x m where U = -A A^T has a rank below k). It starts from the middle of C: a warm start p0 is not used. The
+    error is the gap divided by max(1, |value|).
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Mehrotra (1992); Saunders and Tomlin (1996), PDCO, for separable objectives.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.InteriorPoint().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

@@ -32,12 +32,25 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class MirrorAscent:
-    """z <- z + grad(p) / L, p = mirror(z): exponentiated gradients; p [..., k].
+    """Climb by exponentiated gradient steps, z <- z + grad(p) / L with p = mirror(z), which stay inside the set.
 
     The mirror is the softmax where sum p is fixed and a sigmoid between the bounds of a box; where Omega is an
     entropy it is p_Omega itself, which handles Omega exactly (see `relative`). L is measured on the way. Where
     Omega is not an entropy, the error is the Frank-Wolfe gap.
-    References: Nemirovski and Yudin (1983); Kivinen and Warmuth (1997).
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Nemirovski and Yudin (1983); Kivinen and Warmuth (1997).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Shannon(), gfy.Simplex())
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.MirrorAscent().solve(problem, v).p.tolist()
+        [[0.624, 0.376]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

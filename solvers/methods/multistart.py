@@ -17,12 +17,30 @@ from solvers.methods.projected_gradient import ProjectedGradient
 
 @dataclass(frozen=True)
 class MultiStart:
-    """The best of many local solves: a reference for SPENs, where a stationary point may be far from the maximum.
+    """Take the best of many local solves: a reference for energies that are not concave, such as `gfy.Spen`.
 
-    Starts: the middle of C, every vertex of C where there are at most `most_vertices` of them (`exhaustive` is
-    then True: each basin that holds a vertex is visited), and `starts` random points drawn from `seed`. It is a
-    lower bound of the maximum and not a proof of it; `converged` speaks of the best local solve. p [..., k].
-    An energy that is known to be smooth and concave has one basin, and one start is enough.
+    Starts: the middle of C, every vertex of C where there are at most `most_vertices` of them (`exhaustive` is then
+    True: each basin that holds a vertex is visited), and random points. The result is a lower bound of the maximum
+    and not a proof of it; `converged` speaks of the best local solve. An energy that is known to be smooth and
+    concave has one basin, and one start is enough.
+
+    Args:
+        starts: how many random points; 64 by default.
+        most_vertices: the most vertices of C to start from; 256 by default.
+        seed: the seed of the random points; 0 by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a number of starts below 1.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.MultiStart().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

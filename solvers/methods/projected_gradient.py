@@ -34,16 +34,33 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class ProjectedGradient:
-    """p <- project(q + grad(q) / L) for any energy, on every set with a projection; p [..., k].
+    """Climb by gradient steps that are projected onto the set; it serves any energy on every set with a projection.
 
-    step "accelerated": momentum (with the known strong concavity) and adaptive restart, L measured on the way;
-    "backtracking": q = p and L grown until the step is safe, as in the paper; "spectral": Barzilai-Borwein L; "steady":
-    a momentum that rests, looked at once per block of steps (see `steady`), which costs eager frameworks least.
-    Every step tries one point: a rejected example stays where it is with a larger L. Where the energy is not
-    concave the steps are those of "backtracking" on values, and the limit is a stationary point, not a maximum.
-    Entropies have an infinite gradient on the boundary: there the step is measured by Omega's own divergence
-    instead of the Euclidean distance (see `relative`).
-    References: Beck and Teboulle (2009); O'Donoghue and Candes (2015); Birgin, Martinez and Raydan (2000).
+    p <- project(q + grad(q) / L), with L measured on the way. Every step tries one point: a rejected example stays
+    where it is with a larger L. Where the energy is not concave the steps are those of "backtracking" on values, and
+    the limit is a stationary point, not a maximum. Entropies have an infinite gradient on the boundary: there the
+    step is measured by Omega's own divergence instead of the Euclidean distance (see `relative`).
+
+    Args:
+        step_rule: "accelerated" (the default): momentum (with the known strong concavity) and adaptive restart;
+            "backtracking": q = p and L grown until the step is safe, as in the paper; "spectral": Barzilai-Borwein L;
+            "steady": a momentum that rests, looked at once per block of steps (see `steady`), which costs eager
+            frameworks least.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a step rule that is not known.
+
+    Reference: Beck and Teboulle (2009); O'Donoghue and Candes (2015); Birgin, Martinez and Raydan (2000).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.ProjectedGradient().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

@@ -34,14 +34,32 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class ProjectedNewton:
-    """Solve theta = grad Phi(p_Omega(theta)) by semismooth Newton steps; p [..., k].
+    """Solve smooth concave energies by semismooth Newton steps on theta = grad Phi(p_Omega(theta)).
 
     With J = dp_Omega/dtheta (zero where a bound is active: the active set is in it) and H the Hessian of Phi a
     step solves (I - H J) d = grad Phi(p) - theta: by a batched Cholesky factor of I - J^1/2 H J^1/2 where U is
     dense, by conjugate gradients on Hessian products for any smooth network. A step must shrink the
     Fenchel-Young gap or the residual; an example where it does not takes a safe gradient step instead. Quadratic
     energies are solved by the compiled steps of `ActiveSet` where those serve and `linear_solve` is "auto".
-    References: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
+
+    Args:
+        linear_solve: how a step is solved: "cholesky", "cg", or "auto", the default.
+        cg_steps: the most conjugate-gradient steps per Newton step; 40 by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a `linear_solve` that is not known.
+
+    Reference: Bertsekas (1982), projected Newton methods; Qi and Sun (1993), semismooth equations.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.ProjectedNewton().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it

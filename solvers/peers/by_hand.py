@@ -20,9 +20,27 @@ _POWER_STEPS = 30
 
 @dataclass(frozen=True)
 class ByHand:
-    """p <- project(q + step grad(q)), q = p + momentum (p - previous p), no restarts, no per-example masks; p [..., k].
+    """Solve by the accelerated projected gradient loop that one writes by hand: no restarts, no mask per example.
+
+    p <- project(q + step grad(q)), q = p + momentum (p - previous p).
+
+    Args:
+        step: the step length; None, the default, is 1 / L for the known smoothness L.
+        look: how many steps pass between two looks at the error; 10 by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Nesterov (1983); Beck and Teboulle (2009).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.ByHand().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     step: float | None = None

@@ -14,9 +14,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Clarabel(QuadraticPeer):
-    """Clarabel's interior-point method on every example, lifted where the interactions have low rank.
+    """Solve quadratic problems by Clarabel's interior-point method, one example at a time.
+
+    The problem is lifted where the interactions have low rank.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Goulart and Chen (2024).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Clarabel().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "clarabel"

@@ -24,13 +24,31 @@ TIGHT: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CvxpyReference:
-    """max_{p in C} Phi(v, p) - Omega(p) by CVXPY, an example at a time on the host; p [..., k].
+    """Solve by CVXPY, one example at a time on the host: the reference that other answers are compared with.
 
-    The model is parametrised and compiled once for each problem and shape. `solver` "CLARABEL" (tight), "OSQP" or
-    "SCS". An interior-point answer is a little off the faces it should lie on, so it is polished by gradient steps
-    from where it is until the certified relative gap is below `target`; `converged` says whether it is.
-    Works inside jax.jit and with torch tensors; refuses energies that are not concave.
+    The model is parametrised and compiled once per problem and shape. An interior-point answer is a little off the
+    faces it should lie on, so it is polished by gradient steps from where it is. It works inside jax.jit and with
+    torch tensors, and refuses energies that are not concave.
+
+    Args:
+        solver: "CLARABEL" (the default, tight), "OSQP" or "SCS".
+        target: the certified relative gap that polishing must reach, which `converged` reports; 1e-10 by default.
+        polish: whether answers are polished; True by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a solver that is not known.
+
     Reference: Diamond and Boyd (2016); Agrawal et al. (2019) for DPP; Goulart and Chen (2024), Clarabel.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.CvxpyReference().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     solver: str = "CLARABEL"

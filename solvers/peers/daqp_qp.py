@@ -15,9 +15,21 @@ _EQUALITY = 5  # DAQP's code of a constraint that holds with equality
 
 @dataclass(frozen=True)
 class Daqp(QuadraticPeer):
-    """`daqp.solve` on every example with native bounds; threads share the batch, since DAQP releases the interpreter.
+    """Solve quadratic problems by DAQP with native bounds; threads share the batch.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Arnstrom, Bemporad and Axehill (2022), a dual active-set solver for embedded quadratic programming.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Daqp().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "daqp"

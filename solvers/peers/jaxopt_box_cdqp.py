@@ -12,7 +12,22 @@ from solvers.peers import jaxopt_shared
 
 @dataclass(frozen=True)
 class JaxoptBoxCDQP:
-    """jaxopt.BoxCDQP on every example, vmapped; p [..., k]."""
+    """Solve box-constrained quadratic problems by `jaxopt.BoxCDQP`, vmapped over the examples.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Blondel et al. (2021), jaxopt.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.JaxoptBoxCDQP().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
+    """
 
     fixed_tolerance: ClassVar[bool] = False
 

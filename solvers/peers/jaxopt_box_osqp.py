@@ -12,7 +12,22 @@ from solvers.peers import jaxopt_shared
 
 @dataclass(frozen=True)
 class JaxoptBoxOSQP:
-    """jaxopt.BoxOSQP on every example, vmapped: min 1/2 <p, Q p> + <c, p> with bounds on p (and on sum p)."""
+    """Solve quadratic problems with bounds on p (and on sum p) by `jaxopt.BoxOSQP`, vmapped over the examples.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Blondel et al. (2021), jaxopt; Stellato et al. (2020), OSQP.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.JaxoptBoxOSQP().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
+    """
 
     @property
     def name(self) -> str:

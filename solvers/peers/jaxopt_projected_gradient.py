@@ -13,9 +13,26 @@ from solvers.peers import jaxopt_shared
 
 @dataclass(frozen=True)
 class JaxoptProjectedGradient:
-    """jaxopt.ProjectedGradient on every example, vmapped; p [..., k].
+    """Solve by `jaxopt.ProjectedGradient`, vmapped over the examples.
 
     Entropies have no gradient on the boundary: p is kept `inset` inside a box, and moved by it on the simplex.
+
+    Args:
+        inset: how far p is kept from the boundary for entropies; 1e-12 by default.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Blondel et al. (2021), jaxopt.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.JaxoptProjectedGradient().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     inset: float = 1e-12

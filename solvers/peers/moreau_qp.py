@@ -15,9 +15,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Moreau(QuadraticPeer):
-    """`moreau.CompiledSolver` on the whole batch: its structure is made once per shape, matrices and vectors per call.
+    """Solve quadratic problems by `moreau.CompiledSolver` on the whole batch.
+
+    Its structure is made once per shape; matrices and vectors are given per call.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: the package `moreau`, whose active-set method is DAQP's.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Moreau().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "moreau"

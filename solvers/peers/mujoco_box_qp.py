@@ -13,9 +13,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class MujocoBoxQP(QuadraticPeer):
-    """`mujoco.mju_boxQP` on every example, in a loop; p [..., k]. It knows bounds only and has no tolerance to set.
+    """Solve box-constrained quadratic problems by MuJoCo's `mju_boxQP`, one example at a time.
+
+    It knows bounds only and has no tolerance to set.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Tassa, Mansard and Todorov (2014), control-limited differential dynamic programming.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.MujocoBoxQP().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "mujoco"

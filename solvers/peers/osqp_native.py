@@ -15,9 +15,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Osqp(QuadraticPeer):
-    """OSQP on every example, lifted where the interactions have low rank; a shared matrix is set up once.
+    """Solve quadratic problems by OSQP, one example at a time; a shared matrix is set up once.
+
+    The problem is lifted where the interactions have low rank.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Stellato, Banjac, Goulart, Bemporad and Boyd (2020).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Osqp().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "osqp"

@@ -14,9 +14,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Piqp(QuadraticPeer):
-    """PIQP on every example with native bounds: dense for a dense Hessian, sparse and lifted where it has low rank.
+    """Solve quadratic problems by PIQP with native bounds, one example at a time.
+
+    It is dense for a dense Hessian, and sparse and lifted where the interactions have low rank.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Schwan, Jiang, Kuhn and Jones (2023).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Piqp().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "piqp"

@@ -14,10 +14,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Proxsuite(QuadraticPeer):
-    """proxsuite.proxqp.dense by its batch path: programs made in place, solved on all threads; p [..., k].
+    """Solve quadratic problems by ProxQP's batch path, programs made in place and solved on all threads.
 
     A warm start is given to programs with native bounds one after another, since the batch path takes none.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
     Reference: Bambade et al. (2022), ProxQP.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Proxsuite().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "proxsuite"

@@ -13,9 +13,21 @@ from solvers.peers import jaxopt_shared
 
 @dataclass(frozen=True)
 class Qpax:
-    """`qpax.solve_qp` on every example, vmapped; p [..., k]. Bounds are 2 k inequality rows.
+    """Solve quadratic problems by `qpax.solve_qp`, vmapped over the examples; bounds are 2 k inequality rows.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Tracy and Manchester (2024), on the differentiability of the primal-dual interior-point method.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Qpax().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     @property

@@ -13,9 +13,23 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Quadprog(QuadraticPeer):
-    """`quadprog.solve_qp` on every example, bounds written as 2 k rows; it has no tolerance and no warm start.
+    """Solve quadratic problems by `quadprog.solve_qp`, with bounds written as 2 k rows, one example at a time.
+
+    It has no tolerance and no warm start.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Goldfarb and Idnani (1983).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.Quadprog().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     library = "quadprog"

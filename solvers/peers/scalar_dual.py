@@ -35,9 +35,21 @@ def not_scalar(problem: InnerProblem) -> str | None:
 
 @dataclass(frozen=True)
 class ScipyFindRoot:
-    """`scipy.optimize.elementwise.find_root` on the dual equations of a batch; p [..., k], A [..., k, 1].
+    """Solve the one-dimensional dual of rank-1 energies by SciPy's `elementwise.find_root`; A [..., k, 1].
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Chandrupatla (1997), the bracketing method behind it.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> solvers.ScipyFindRoot().solve(problem, v).p.tolist()
+        [[0.654, 0.077]]
     """
 
     fixed_tolerance: ClassVar[bool] = False
@@ -99,7 +111,22 @@ def _check_rank(solver: Any, problem: InnerProblem, v: Any) -> None:
 
 @dataclass(frozen=True)
 class JaxoptBisection:
-    """`jaxopt.Bisection` on the dual equation of every example, vmapped; p [..., k], A [..., k, 1]."""
+    """Solve the one-dimensional dual of rank-1 energies by `jaxopt.Bisection`, vmapped; A [..., k, 1].
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
+    Reference: Blondel et al. (2021), jaxopt.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> solvers.JaxoptBisection().solve(problem, v).p.tolist()
+        [[0.654, 0.077]]
+    """
 
     fixed_tolerance: ClassVar[bool] = False
 

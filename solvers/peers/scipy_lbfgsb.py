@@ -14,9 +14,21 @@ from solvers.peers.host import One, on_host
 
 @dataclass(frozen=True)
 class ScipyLBFGSB:
-    """max Phi - Omega on a box by scipy.optimize.minimize, an example at a time on the host; p [..., k].
+    """Solve on a box by SciPy's L-BFGS-B, one example at a time on the host.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
 
     Reference: Byrd, Lu, Nocedal and Zhu (1995).
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.ScipyLBFGSB().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     fixed_tolerance: ClassVar[bool] = False
