@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 # One module bench.commands.<verb> each; it offers `app` (a typer.Typer) or a function called like the verb.
 VERBS = {
-    "compare": "Measure solvers x gradient modes x problems, certify every row, write the report.",
+    "compare": "Measure which solver and which gradient mode is fastest on which problem, and write the report.",
     "report": "Turn stored rows into a page, figures and tables.",
     "recommend": "Name the best measured solver and gradient mode for a problem like yours.",
     "reproduce": "Run the paper's experiments again, beside its numbers.",
@@ -20,15 +20,15 @@ VERBS = {
     "predict": "Predict with a network that `train` saved.",
     "data": "List, fetch, check and show the datasets.",
     "list": "List solvers, problems, gradients, backends, suites or datasets.",
-    "check": "Run the conformance suite on a solver, also your own.",
-    "theory": "Check the paper's theorems by experiment: calibration, DC training, structures.",
+    "check": "Check that a solver, ours or your own, keeps the protocol.",
+    "theory": "Check the paper's theorems by experiments on calibration, training and structures.",
     "explain": "Say which theorems, solvers and gradient modes apply to a problem, and why not the others.",
     "doctor": "Show versions, devices and threads, what is missing and how to install it.",
     "records": "Export, merge, verify and show stored rows.",
     "submit": "Pack a run so that others can check it, or check a pack that someone sent.",
     "archive": "List, fetch and add published runs.",
-    "export": "Write the suite or its history in the formats of other tools: benchopt, Otava.",
-    "regressions": "Say better, same or worse of two commits, measured interleaved.",
+    "export": "Write the suite or its history in the formats of benchopt and Apache Otava.",
+    "regressions": "Compare the speed and the accuracy of two commits, measured in turns.",
 }
 
 
@@ -91,7 +91,7 @@ def gfy(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Which solver and which gradient for your energy network: measured, certified, reproducible.
+    """Find out which solver and which gradient mode to use for your energy network, by certified measurements.
 
     Begin with `gfy compare`. Every verb has `--help` with examples.
     """

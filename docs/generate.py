@@ -1,7 +1,7 @@
 """Write the parts of the documents that are measured or drawn: tables between markers, pages and figures.
 
-    python docs/generate.py            fills README.md, docs/measured.md and docs/reference/rows.md, and draws the two
-                                       pictures of the README
+    python docs/generate.py            fills README.md, docs/measured.md and docs/reference/rows.md, and draws their two
+                                       pictures
     python docs/generate.py --check    changes nothing; exits 1 where one of these differs from the stored rows
     python docs/generate.py --site     also makes what the site shows and the source tree does not keep: the report,
                                        the experiments' pages and the other figures (`nox -s docs` does this first)
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RESULTS = ROOT / "docs" / "results"
 FIGURES = ROOT / "docs" / "figures"
 MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
-KEPT = ("headline", "answers")  # the README shows these, so the source tree keeps them
+KEPT = ("headline", "answers")  # the README and the results show these, so the source tree keeps them
 # What `--site` makes beside them, and what the site calls it; none of it is in the source tree.
 PAGES = {
     "results/imitation.md": "Imitation learning",
@@ -63,16 +63,19 @@ def bars() -> pd.DataFrame | None:
 
 
 def headline() -> str:
-    """The README's table, or the command that would fill it."""
-    from reports.answers.bars import speed_table, where
+    """The README's table in words, or the command that would fill it."""
+    from reports.answers.bars import where, words_table
     from reports.figures.headline import ALT
 
     frame = bars()
     if frame is None:
         return f"No rows are kept yet: `{MAKE_BARS}` measures them and `python docs/generate.py` fills this table in."
-    picture = f'<img src="docs/figures/headline.svg" width="640" alt="{ALT}">'
-    source = "Rows: [bars.sqlite](docs/results/bars.sqlite); made again by"
-    return f"{picture}\n\n{speed_table(frame)}\n\n{where(frame)} {source} `{MAKE_BARS}`."
+    picture = f'<img src="docs/figures/headline.svg" width="720" alt="{ALT}">'
+    return (
+        f"{picture}\n\n{words_table(frame)}\n\nEach time is that of one call for the whole batch, of the fastest "
+        f"entry of its column that was certified. {where(frame)} The [results](docs/measured.md) name every contender; "
+        f"`{MAKE_BARS}` measures the [rows](docs/results/bars.sqlite) again."
+    )
 
 
 def answer() -> str:
@@ -99,10 +102,10 @@ def answer() -> str:
         )
     alt = "For each problem the fastest certified choice and its time, in each framework"
     return (
-        f'<img src="docs/figures/answers.svg" width="860" alt="{alt}">\n\n'
+        f"![{alt}](figures/answers.svg){{ .figure }}\n\n"
         "*The fastest choice for the loss and its gradient that is certified to a relative gap of 1e-6, one line per "
         f"problem, frameworks apart: {'; '.join(told)}. From {sum(evidence.counts.values()):,} "
-        "[rows](docs/results/compare.sqlite); `gfy report --results docs/results/compare.sqlite --open` answers for "
+        "[rows](results/compare.sqlite); `gfy report --results docs/results/compare.sqlite --open` answers for "
         "your framework, need and size.*"
     )
 
@@ -125,7 +128,7 @@ def results() -> str:
     from reports.figures.headline import ALT
 
     frame = bars()
-    parts = ["## Ours against peers", ""]
+    parts = ["## The fastest choice for each problem", "", answer(), "", "## Ours against peers", ""]
     if frame is None:
         parts.append(f"No rows are kept yet: `{MAKE_BARS}` measures them.")
     else:
@@ -153,7 +156,7 @@ def documents() -> dict[Path, str]:
     from bench.store.schema import reference
 
     sections = {
-        ROOT / "README.md": {"headline": headline, "answer": answer},
+        ROOT / "README.md": {"headline": headline},
         ROOT / "docs" / "measured.md": {"results": results},
         ROOT / "docs" / "reference" / "rows.md": {"columns": reference},
         ROOT / "docs" / "how-to" / "amortise.md": {"amortised": lambda: beyond("amortised")},

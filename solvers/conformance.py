@@ -1,6 +1,6 @@
-"""Does a solver keep the protocol's promises? A suite that anyone can run on their own.
+"""Checks that a solver keeps the protocol, which anyone can run on a solver of their own.
 
-`run(solver)` returns rows (check, ok, detail); `gfy check NAME` prints them.
+`run(solver)` returns rows (check, ok, detail), and `gfy check NAME` prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BATCH, K = 3, 5
 
 
 class Row(NamedTuple):
-    """One promise, whether it was kept, and what was seen."""
+    """One check, whether it passed, and what was seen."""
 
     check: str
     ok: bool
@@ -62,19 +62,26 @@ def cases(seed: int = 0) -> list[Case]:
 
 
 def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None = None) -> list[Row]:
-    """Every promise checked on every small problem the solver says it serves."""
+    """Run every check on every small problem that the solver says it serves."""
     every = cases() if chosen is None else chosen
     rows = [_honest(solver, case, backend) for case in every if solver.unsupported(case.problem) is not None]
     served = [case for case in every if solver.unsupported(case.problem) is None]
     if not served:
-        return [*rows, Row("serves", False, "it serves none of the problems of the suite")]
+        return [
+            *rows,
+            Row("The solver serves problems", False, "it serves none of the problems of the suite"),
+        ]
     for number, case in enumerate(served):
         # the costly checks (further shapes to compile) on the first problem only
         rows += [_guard(check, solver, case, backend) for check in (QUICK if number else QUICK + FULL)]
     solved = [row for row in rows if row.detail.endswith("converged 100%")]
     return [
         *rows,
-        Row(f"Solves problems [{backend}]", bool(solved), f"{len(solved)} of {len(served)} it serves"),
+        Row(
+            f"The solver solves problems [{backend}]",
+            bool(solved),
+            f"{len(solved)} of {len(served)} it serves",
+        ),
     ]
 
 
@@ -86,7 +93,7 @@ def _guard(check: Callable[..., Row], solver: Any, case: Case, backend: str) -> 
         UnsupportedError
     ) as refusal:  # what only the shapes of v tell (a rank) is refused when they are known
         return Row(f"{name} [{backend}]", True, f"{case.name}: refused, {refusal}")
-    except Exception as error:  # a solver that raises has broken the promise: that is the row
+    except Exception as error:  # a solver that raises fails the check, and the row says so
         return Row(f"{name} [{backend}]", False, f"{case.name}: raised {type(error).__name__}: {error}")
 
 
@@ -110,7 +117,7 @@ def _row(check: Callable[..., Row], case: Case, backend: str, ok: bool, seen: st
 
 
 def correct(solver: Any, case: Case, backend: str) -> Row:
-    """What it calls converged is certified, and feasible."""
+    """What the solver calls converged is certified and feasible."""
     v = _place(case, backend)
     found = _solve(solver, case, backend, v)
     certificate = gfy.certify(case.problem, v, found.p)
@@ -122,7 +129,7 @@ def correct(solver: Any, case: Case, backend: str) -> Row:
 
 
 def jit_safe(solver: Any, case: Case, backend: str) -> Row:
-    """The same staged and not."""
+    """The answer is the same staged and not."""
     v = _place(case, backend)
     staged, plain = _solve(solver, case, backend, v).p, solver.solve(case.problem, v, None, STOP).p
     apart = float(np.abs(_numpy(backend, staged) - _numpy(backend, plain)).max())
@@ -130,7 +137,7 @@ def jit_safe(solver: Any, case: Case, backend: str) -> Row:
 
 
 def batch_of_singles(solver: Any, case: Case, backend: str) -> Row:
-    """A batch is a loop of singles."""
+    """A batch gives the same as its examples one by one."""
     v = _place(case, backend)
     whole = _numpy(backend, _solve(solver, case, backend, v).p)
     ranks = case.problem.energy.ranks
@@ -144,7 +151,7 @@ def batch_of_singles(solver: Any, case: Case, backend: str) -> Row:
 
 
 def equivariant(solver: Any, case: Case, backend: str) -> Row:
-    """Coordinates may come in any order."""
+    """The order of the coordinates changes nothing."""
     order = np.random.default_rng(1).permutation(K)
     shuffled = {f: _permuted(x, order) for f, x in case.v._asdict().items()}
     moved = case._replace(v=type(case.v)(**shuffled))
@@ -155,7 +162,7 @@ def equivariant(solver: Any, case: Case, backend: str) -> Row:
 
 
 def warm_start(solver: Any, case: Case, backend: str) -> Row:
-    """A warm start does not hurt."""
+    """A warm start does no harm."""
     v = _place(case, backend)
     cold = _solve(solver, case, backend, v)
     warm = _solve(solver, case, backend, v, cold.p)
@@ -173,7 +180,7 @@ def dtype_kept(solver: Any, case: Case, backend: str) -> Row:
 
 
 def empty_batch(solver: Any, case: Case, backend: str) -> Row:
-    """An empty batch is an empty answer."""
+    """An empty batch has an empty answer."""
     ranks = case.problem.energy.ranks
     v = _place(case, backend)
     none = type(v)(**{f: x[:0] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
@@ -183,7 +190,7 @@ def empty_batch(solver: Any, case: Case, backend: str) -> Row:
 
 def _honest(solver: Any, case: Case, backend: str) -> Row:
     reason = solver.unsupported(case.problem)
-    check = f"What it does not support it refuses [{backend}]"
+    check = f"What the solver does not support it refuses [{backend}]"
     if not isinstance(reason, str) or len(reason.split()) < 4:
         return Row(check, False, f"{case.name}: unsupported() must be None or a sentence, got {reason!r}")
     try:

@@ -1,4 +1,4 @@
-"""A solver to copy: projected gradient steps of a length that the energy itself promises to be safe.
+"""A solver to copy: projected gradient steps of a length that the energy's own bound makes safe.
 
 Copy this file, rename the class, replace `init` and `step`, then run `gfy check path/to/your_file.py:YourSolver`.
 """

@@ -1,4 +1,4 @@
-"""`gfy check`: does a solver keep the promises of the protocol?"""
+"""`gfy check` checks that a solver keeps the protocol."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Run the conformance suite on a solver, ours or your own; exits 1 when a check fails.
+    """Check that a solver, ours or your own, keeps the protocol; the command exits with 1 when a check fails.
 
-    Correct, feasible, a batch is a loop of singles, permutation-equivariant, warm starts do not hurt, staging
-    is safe, the dtype is kept, and what is not supported is said.
+    The checks ask whether answers are correct and feasible, whether a batch gives the same as its examples one by
+    one, whether the order of the coordinates and staging change nothing, whether a warm start does no harm, whether
+    the dtype is kept, and whether `solve` refuses what `unsupported` refuses. The last line is the total.
 
     Examples:
 
@@ -47,14 +48,16 @@ def check(
 
     solver = make_solver(name)
     table = Table("check", "", "detail", title=terminal(solver.name))
-    failed = 0
+    failed = total = 0
     chosen = [
         resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]
     ]
     for what, ok, detail in (row for name in chosen for row in run(solver, name)):
-        failed += not ok
+        failed, total = failed + (not ok), total + 1
         table.add_row(terminal(what), "[green]ok[/]" if ok else "[red]FAILS[/]", terminal(detail or ""))
     Console().print(table)
+    where = " and ".join(chosen)
     if failed:
-        typer.echo(f"{failed} checks fail.", err=True)
+        typer.echo(f"{failed} of {total} checks fail for {terminal(solver.name)} in {where}.", err=True)
         raise typer.Exit(1)
+    typer.echo(f"All {total} checks pass for {terminal(solver.name)} in {where}.")

@@ -1,4 +1,4 @@
-"""`gfy compare`: measure, certify, store, report."""
+"""`gfy compare` measures cells, certifies their answers, stores the rows and writes the report."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def compare(
         bool, typer.Option("--wide", help="Do not fold the tables to the terminal's width.")
     ] = False,
 ) -> None:
-    """Measure solvers x gradient modes x problems, certify every row, and write the report.
+    """Measure every solver with every gradient mode on every problem of a suite, and write the report.
 
     Rows are kept in OUT/compare.sqlite as soon as they are measured; the same command again does only what is
     missing. Ctrl-C stops after the cells in hand.

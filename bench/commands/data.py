@@ -19,7 +19,7 @@ Names = Annotated[
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """The datasets there are, their size, and where each was found.
+    """List the datasets, their sizes, and where each was found.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""`gfy doctor`: is everything here, and if not, which command brings it?"""
+"""`gfy doctor` shows what is installed, and which command installs what is missing."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def benchopt(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier export.")] = False,
 ) -> None:
-    """Write a benchopt benchmark: the certificate as objective, a dataset per problem family, a file per solver.
+    """Write a benchopt benchmark: the certificate as objective, one dataset per problem family, one file per solver.
 
     Examples:
 

@@ -21,7 +21,7 @@ class Kind(StrEnum):
 def list_command(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.solvers,
 ) -> None:
-    """List solvers, problems, gradients, backends, suites or datasets, a line each.
+    """List solvers, problems, gradients, backends, suites or datasets, one per line.
 
     Examples:
 

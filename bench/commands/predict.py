@@ -1,4 +1,4 @@
-"""`gfy predict`: the labels a saved network gives, as CSV; and how right they are where the truth is known."""
+"""`gfy predict` writes the labels that a saved network gives as CSV, and their score where the truth is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def predict(
     ] = None,
     features: Annotated[
         Path | None,
-        typer.Option("--features", help="A CSV file of unscaled features, one example a line, no header."),
+        typer.Option(
+            "--features", help="A CSV file of unscaled features, one example per line, without a header."
+        ),
     ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Write p* in place of the decoded labels.")

@@ -1,4 +1,4 @@
-"""`gfy regressions BASE HEAD`: did a commit make anything slower, less accurate, or its gradient worse?"""
+"""`gfy regressions BASE HEAD` tells whether a commit made anything slower, less accurate, or its gradient worse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def regressions(
     repo: Annotated[Path, typer.Option(help="The checkout whose commits are compared.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Measure two commits in turns and say better, same or worse, with a 99% interval; exit 1 where worse.
+    """Measure two commits in turns and say of every cell whether it is better, the same or worse.
+
+    Each verdict has a 99% interval. The command exits with 1 where a cell is worse.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`gfy submit`: pack a run for others; check what others packed."""
+"""`gfy submit` packs a run for others and checks what others packed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(
         Path | None, typer.Option(help="Also write the page of the rows that were sent into this folder.")
     ] = None,
 ) -> None:
-    """Check packs that someone sent, and name every row that was altered or cannot be what it says; exits 1 then.
+    """Check packs that someone sent, and name every row that was altered or contradicts itself; exits with 1 then.
 
     Problems are made again from their seeds, certificates are computed again from the packed solutions, and solvers
     that are here in the measured version solve again. No file that a row names is run.

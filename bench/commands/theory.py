@@ -28,7 +28,9 @@ def calibration(
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     backend: Framework = "torch",
 ) -> None:
-    """Is the calibration bound 8 sigma^2 M ever broken, and how tight is it? Ends with 1 where it is broken.
+    """Check whether the calibration bound 8 sigma^2 M is ever broken, and how tight it is.
+
+    The command exits with 1 where the bound is broken.
 
     Examples:
 
@@ -58,7 +60,7 @@ def difference_of_convex(
         int | None, typer.Option(min=1, help="First draws of the parameters (default 3).")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=30, help="Gradient evaluations a training (default 600).")
+        int | None, typer.Option(min=30, help="Gradient evaluations per training (default 600).")
     ] = None,
     dataset: Annotated[str, typer.Option(help="As `gfy data list` names it.")] = "yeast",
     data_dir: Annotated[

@@ -38,7 +38,10 @@ def train(
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of the datasets.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the saved network.")] = Path("model"),
 ) -> None:
-    """Train on three quarters of the training part, watch the last quarter, test at the end.
+    """Train one energy network on a dataset and save it.
+
+    Three quarters of the training part are trained on, the last quarter is watched, and the test part is used at
+    the end.
 
     Examples:
 

@@ -44,7 +44,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Table:
-    """An ARFF relation: values [n, c], one attribute a column."""
+    """An ARFF relation: values [n, c], one attribute per column."""
 
     attributes: tuple[Attribute, ...]
     values: np.ndarray

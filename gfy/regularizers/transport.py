@@ -152,7 +152,7 @@ class Margins:
         )
 
     def _hessian(self, slope: Array, eps: float, ridge: Array | float = 0.0) -> Array:
-        """B D B^T plus a ridge (relative), at least a whisper: it is singular along (1, -1) and where the support
+        """B D B^T plus a ridge (relative), at least a tiny one: it is singular along (1, -1) and where the support
         splits."""
         backend = backend_of(slope)
         xp = backend.xp

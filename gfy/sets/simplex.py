@@ -1,4 +1,4 @@
-"""The probability simplex and its capped cousin."""
+"""The probability simplex and the capped simplex."""
 
 from __future__ import annotations
 

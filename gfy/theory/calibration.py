@@ -1,4 +1,4 @@
-"""What a small surrogate risk promises of the target risk: (target excess)^2 <= 8 sigma^2 M (surrogate
+"""What a small surrogate risk implies for the target risk: (target excess)^2 <= 8 sigma^2 M (surrogate
 excess).
 
 M. The proof needs the gradient of the surrogate risk in v where the target looks. Every target here looks at

@@ -13,6 +13,24 @@ from reports.data.numbers import significant
 TIMED = "time in bar "
 VERDICTS = {"ok": "yes", "why": "no: eager torch, see the solvers' notes", "SHORT": "**no**"}
 
+BACKENDS = {"jax": "JAX", "torch": "torch"}
+ILL_CONDITIONED = 1e4  # the condition number from which the table in words says so
+# Peers by a part of their name, without spaces and in small letters; all others are general codes.
+SIDES = {
+    "hand": ("byhand",),
+    "idea": ("jaxopt", "bisection", "findroot", "mirrordescent"),
+}
+# What the problems of a family are, by a part of its name; the first that is found is said.
+KINDS = (
+    ("spen", "network energies over {k} labels"),
+    ("quadratic-gini-simplex", "dense problems over {k} classes"),
+    ("simplex", "problems over {k} classes"),
+    ("dense", "dense problems with {k} labels"),
+    ("quadratic", "dense problems with {k} labels"),
+    ("pairwise", "problems with {k} labels whose interactions have rank {rank}"),
+    ("custom", "user-written network energies over {k} labels"),
+)
+
 
 @dataclass(frozen=True)
 class Race:
@@ -30,7 +48,8 @@ class Race:
 
     @property
     def work(self) -> str:
-        return self.problem + (", as met in training" if "trained" in self.bar else "")
+        """The work in words: "64 dense problems with 50 labels"."""
+        return work_in_words(self.ours, self.bar)
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -39,11 +58,17 @@ def newest(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["kind"] == "bars"].sort_values("created").drop_duplicates(same, keep="last")
 
 
-def races(frame: pd.DataFrame) -> list[Race]:
-    """Of each bar and work: the quickest of ours and of the peers among those that were certified."""
+def _timed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of certified timings, with the bar they belong to and whether they are ours."""
     timed = frame[frame["score_name"].str.startswith(TIMED) & (frame["status"] == "ok")].copy()
     timed["bar"] = timed["score_name"].str.removeprefix(TIMED)
     timed["ours"] = [bool(parsed(text).get("ours")) for text in timed["extra"]]
+    return timed
+
+
+def races(frame: pd.DataFrame) -> list[Race]:
+    """Of each bar and work: the quickest of ours and of the peers among those that were certified."""
+    timed = _timed(frame)
     found = []
     for (bar, problem), part in timed.groupby(["bar", "problem"], sort=False):
         sides = [part[part["ours"] == side].sort_values("steady_s") for side in (True, False)]
@@ -57,9 +82,68 @@ def speed_table(frame: pd.DataFrame) -> str:
     lines = ["| work | best of ours | fastest peer | times faster |", "|---|---|---|---|"]
     for race in races(frame):
         lines.append(
-            f"| {race.work} | {_timing(race.ours)} | {_timing(race.peer)} | {significant(race.ratio)} |"
+            f"| {race.problem} | {_timing(race.ours)} | {_timing(race.peer)} | {significant(race.ratio)} |"
         )
     return "\n".join(lines)
+
+
+def side_of(solver: str) -> str:
+    """Which column of the table in words a peer belongs to; what is not known is a general code."""
+    name = solver.lower().replace(" ", "")
+    for side, parts in SIDES.items():
+        if any(part in name for part in parts):
+            return side
+    return "general"
+
+
+def work_in_words(row: Any, bar: str) -> str:
+    """The work of a row for a reader who does not know our names: "64 dense problems with 50 labels"."""
+    family, k, batch, rank = (row[name] for name in ("family", "k", "batch", "rank"))
+    if any(pd.isna(x) for x in (family, k, batch)):
+        return str(row["problem"])
+    params = parsed(row["problem_params"])
+    rank = params.get("rank") if pd.isna(rank) else rank
+    kind = next((words for part, words in KINDS if part in family), f"{family} problems with {{k}} labels")
+    text = f"{int(batch):,} {kind.format(k=f'{int(k):,}', rank=int(rank or 0))}"
+    if "shannon" in family:
+        text += ", with an entropy"
+    if float(params.get("condition") or 0) >= ILL_CONDITIONED:
+        text += ", ill-conditioned"
+    if "trained" in bar or "trained" in family:
+        text += ", as met in training"
+    return f"{text}, loss and gradient" if bar == "layers" else text
+
+
+def words_table(frame: pd.DataFrame) -> str:
+    """How fast we are in words, one line per piece of work, in Markdown; lines that we lose are bold."""
+    lines = [
+        "| work | ours | fastest general code | the same idea off the shelf | fifteen lines by hand | so ours is |",
+        "|---|---|---|---|---|---|",
+    ]
+    timed = _timed(frame)
+    for race in races(frame):
+        part = timed[(timed["bar"] == race.bar) & (timed["problem"] == race.problem) & ~timed["ours"]]
+        sides = part["solver"].map(side_of)
+        cells = [_cell(part[sides == side]) for side in ("general", "idea", "hand")]
+        said = (
+            f"{significant(race.ratio)} x faster"
+            if race.ratio >= 1
+            else f"**{significant(1 / race.ratio)} x slower**"
+        )
+        lines.append(f"| {race.work} | {_short(race.ours)} | {' | '.join(cells)} | {said} |")
+    return "\n".join(lines)
+
+
+def _cell(part: pd.DataFrame) -> str:
+    return _short(part.sort_values("steady_s").iloc[0]) if len(part) else ""
+
+
+def _short(row: Any) -> str:
+    backend = BACKENDS.get(str(row["backend"]), "")
+    where = f", {backend}" if backend and f"({row['backend']})" not in str(row["solver"]) else ""
+    seconds = float(row["steady_s"])
+    time = f"{significant(seconds)} s" if seconds >= 1 else f"{significant(1e3 * seconds)} ms"
+    return f"{time} ({row['solver']}{where})"
 
 
 def bars_table(frame: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""Certified gap against time and against steps: a ladder of tolerances on one problem a family."""
+"""Certified gap against time and against steps: several tolerances on one problem per family."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def fitted(data: pd.DataFrame) -> float:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A point a row, a colour a mode; None where no row has both errors."""
+    """One point per row and one colour per mode; None where no row has both errors."""
     data = points(frame)
     if data.empty:
         return None

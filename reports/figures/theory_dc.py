@@ -38,7 +38,7 @@ def summary(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A panel a network: mean objective over seeds, a line a way of training."""
+    """One panel per network shows the mean objective over seeds, one line per way of training."""
     import seaborn as sns
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""Training curves: held-out score against training time, a colour a solver and a dash a gradient mode."""
+"""Training curves: held-out score against training time, with one colour per solver and one dash per gradient mode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def training(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A panel a dataset, a line a stored training; None where no training stored its curve."""
+    """One panel per dataset and one line per stored training; None where no training stored its curve."""
     import seaborn as sns
 
     data = training(frame)

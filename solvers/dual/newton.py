@@ -131,6 +131,6 @@ def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop
 
 
 def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:
-    """One unknown an example: rank 1 and no constraint on sum p."""
+    """Whether there is one unknown per example: the rank is 1 and sum p is free."""
     domain = problem.domain
     return curvature.A.shape[-1] == 1 and domain.banded and domain.total is None

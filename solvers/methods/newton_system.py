@@ -111,8 +111,8 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
     """Small symmetric positive definite systems [..., m, m] y = [..., m].
 
     Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal, on
-    one processor zero and on another negative. No such pivot is divided by: a whisper of the diagonal is added first,
-    so that y always points the way of rhs, as a descent direction must.
+    one processor zero and on another negative. No such pivot is divided by: a tiny multiple of the diagonal is added
+    first, so that y always points the way of rhs, as a descent direction must.
     JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
     """
     backend = backend_of(matrix)

@@ -1,7 +1,12 @@
-"""Every Python block of the documents runs, and every `gfy` line in them is one the command line understands."""
+"""Every Python block of the documents runs and prints what the page shows; the command line understands every line.
+
+A block ```text that follows a Python block is what that block prints.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shlex
 import sys
@@ -32,19 +37,26 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_the_python_of_a_page_runs(page: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = blocks(page, "python")
+    code = blocks(page, "python", "text")
     for library in [*needs(page), *_frameworks(code)]:
         pytest.importorskip(library)
     module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")  # dataclasses look their module up
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other libraries' notices are theirs; ours have tests of their own
+        printed = ""
         for block in code:
-            if block.title is not None:
+            if block.language == "text":
+                assert printed.split() == block.body.split(), (
+                    f"line {block.line}: the block above prints {printed}"
+                )
+            elif block.title is not None:
                 (workshop / block.title).write_text(block.body, "utf-8")
             else:
                 source = "\n" * (block.line - 1) + block.body  # a traceback names the line of the page
-                exec(compile(source, str(page), "exec"), vars(module))
+                with contextlib.redirect_stdout(io.StringIO()) as heard:
+                    exec(compile(source, str(page), "exec"), vars(module))
+                printed = heard.getvalue()
 
 
 def _frameworks(code: list[Block]) -> list[str]:

@@ -12,8 +12,8 @@ from doc_pages import DOCS, ROOT, script
 
 import gfy
 import solvers
-from bench.store import COLUMNS, KINDS, Store
-from reports.answers.bars import bars_table, speed_table
+from bench.store import COLUMNS, KINDS, Store, read
+from reports.answers.bars import bars_table, newest, side_of, speed_table, words_table
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,16 @@ def test_the_documents_say_what_the_stored_rows_say(generate: ModuleType) -> Non
         assert path.read_text("utf-8") == text, f"{path.name} is out of date: run `python docs/generate.py`"
 
 
-def test_the_pictures_of_the_readme_show_what_the_stored_rows_say(generate: ModuleType) -> None:
+def test_the_pictures_that_are_kept_show_what_the_stored_rows_say(generate: ModuleType) -> None:
     pytest.importorskip("seaborn")
     assert generate.stale() == [], "run `python docs/generate.py`"
-    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = (ROOT / "README.md").read_text("utf-8") + (DOCS / "measured.md").read_text("utf-8")
     for name in generate.KEPT:
-        assert f'src="docs/figures/{name}.svg"' in readme
+        assert f"figures/{name}.svg" in shown
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
 def test_the_source_tree_keeps_rows_and_no_generated_page(generate: ModuleType) -> None:
@@ -93,6 +97,41 @@ def test_the_headline_is_the_best_of_each_side(
     with Store(tmp_path / "bars.sqlite") as store:
         store.put(timing("Quick", 0.001, True) | {"created": "2999-01-01"})
     assert tmp_path / "figures" / "headline.svg" in generate.stale()
+
+
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [
+        ("ByHand in JAX", "hand"),
+        ("torch bisection by hand", "hand"),
+        ("JaxoptBisection", "idea"),
+        ("ScipyFindRoot", "idea"),
+        ("jaxopt CD + envelope", "idea"),
+        ("cvxpy + OSQP", "general"),
+        ("MujocoBoxQP", "general"),
+        ("a code of next year", "general"),
+    ],
+)
+def test_a_peer_has_its_column(name: str, side: str) -> None:
+    assert side_of(name) == side
+
+
+def test_the_table_in_words_tells_wins_and_losses(tmp_path: Path) -> None:
+    sizes = {"family": "quadratic-gini-box", "k": 50, "batch": 64, "problem_params": {"condition": 30.0}}
+    slow = {"problem": "other", "family": "pairwise-gini", "k": 9, "batch": 4, "rank": 2}
+    with Store(tmp_path / "bars.sqlite") as store:
+        store.put(timing("Auto", 0.002, True) | sizes)
+        store.put(timing("Daqp", 0.008, False) | sizes)
+        store.put(timing("ByHand", 0.05, False) | sizes)
+        store.put(timing("Auto", 0.006, True) | slow)
+        store.put(timing("JaxoptBisection", 0.003, False) | slow)
+    won, lost = words_table(newest(read(tmp_path / "bars.sqlite"))).splitlines()[2:]
+    assert won == (
+        "| 64 dense problems with 50 labels | 2 ms (Auto, torch) | 8 ms (Daqp, torch) |  | 50 ms (ByHand, torch) "
+        "| 4 x faster |"
+    )
+    assert lost.startswith("| 4 problems with 9 labels whose interactions have rank 2 | 6 ms")
+    assert lost.endswith("| **2 x slower** |")
 
 
 def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
@@ -164,5 +203,5 @@ def test_the_answer_counts_the_winners_of_the_published_rows(
     said = generate.answer()
     assert "in PyTorch Quick on 2 of 2 problems (0 by a tie)" in said
     assert "Slow" not in said
-    assert 'src="docs/figures/answers.svg"' in said
+    assert "](figures/answers.svg)" in said
     assert "From 3 [rows]" in said

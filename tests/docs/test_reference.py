@@ -10,7 +10,7 @@ import doctest
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -134,12 +134,9 @@ def test_an_example_of_the_reference_runs_in_torch(name: str) -> None:
     check_example(name, torch.tensor)
 
 
-def _in_jax() -> Iterator[Any]:
-    for name in NAMES:
-        yield pytest.param(name, marks=() if name in QUICK_IN_JAX else pytest.mark.slow)
-
-
-@pytest.mark.parametrize("name", _in_jax())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK_IN_JAX else pytest.mark.slow) for name in NAMES]
+)
 def test_an_example_of_the_reference_runs_in_jax(name: str) -> None:
     pytest.importorskip("jax")
     import jax.numpy as jnp

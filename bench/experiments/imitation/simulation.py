@@ -73,7 +73,7 @@ class Simulation:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Start one episode a seed, as `env.reset(seed=seed)` does; the observations [n, d]."""
+        """Start one episode per seed, as `env.reset(seed=seed)` does; the observations [n, d]."""
         if len(seeds) > len(self._data):
             raise GfyValueError(f"{len(seeds)} seeds were given to a simulation of {len(self._data)} slots.")
         for slot, seed in enumerate(seeds):

@@ -178,7 +178,7 @@ def run(
     store: Store, say: Say, seeds: int = 3, budget: int = 600, pieces: int = 3, data_dir: Path | None = None,
     dataset: str = "yeast",
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Three networks, the procedure at two divisions of the budget and Adam at several rates, a row a seed."""
+    """Three networks, the procedure at two divisions of the budget and Adam at several rates, one row per seed."""
     data = yeast(data_dir, dataset)
     rows = []
     for name in NETWORKS:

@@ -1,4 +1,4 @@
-"""What the studies of the paper's theorems store: a row a case, like every other measurement."""
+"""What the studies of the paper's theorems store: one row per case, like every other measurement."""
 
 from __future__ import annotations
 

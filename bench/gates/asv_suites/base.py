@@ -46,7 +46,7 @@ def need(backend: str) -> tuple[str, str]:
     framework, _, device = backend.partition(":")
     if importlib.util.find_spec(framework) is None:
         raise NotImplementedError(f"{framework} is not installed")
-    # The driver is asked first: it answers at once, where waking a framework up takes seconds a cell.
+    # The driver is asked first: it answers at once, whereas starting a framework takes seconds per cell.
     if device != "cpu" and (not gpus() or device not in devices(framework)):
         raise NotImplementedError(f"{framework} sees no {device} device")
     return framework, device

@@ -147,7 +147,7 @@ def _cvxpy_loop(
     given: Sequence[tuple[Any, Any]],
     settings: Callable[[float], dict[str, Any]],
 ) -> Build:
-    """A compiled problem solved example by example; `given` are its parameters, each with a value an example."""
+    """A compiled problem solved example by example; `given` are its parameters, each with one value per example."""
 
     def solve(tol: float) -> np.ndarray:
         found = []

@@ -1,4 +1,4 @@
-"""One group a problem: our solvers and the peers on the same inputs, every one of them certified."""
+"""One group per problem holds our solvers and the peers on the same inputs, every one of them certified."""
 
 from __future__ import annotations
 

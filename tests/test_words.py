@@ -1,0 +1,85 @@
+"""The style rules of CONTRIBUTING that a program can check, on every docstring, comment and page of the project."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("gfy", "solvers", "bench", "reports", "examples", "docs")
+PLURAL = "seed|row|file|round|problem|call|example|step|session|shape|solver|group|cell|commit|network|dataset|case"
+# Each pattern is a habit that the style page forbids, with what to write instead.
+FORBIDDEN = {
+    rf"\b(?:a|one|an) [a-z]+ an? (?:{PLURAL})\b(?= ?[.,;:)\]]|$)": "per: one row per seed",
+    r"\bgifts?\b": "say which fact it is",
+    r"\bwhispers?\b": "give the size",
+    r"\bcousins?\b": "name the relation",
+    r"\bhonest(?:y|ly)?\b clock": "say what the clock waits for",
+    r"\byardsticks?\b": "measure",
+    r"\bspeaks? for itself\b": "say what it shows",
+}
+ALLOWED = re.compile(r"\bone \w+ at a time\b|\b(?:as|in|of|to|for|is|from|with|by|on|at|and|or|than) an? ")
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of every docstring and comment of a Python file, or of every line of a page."""
+    source = path.read_text("utf-8")
+    if path.suffix == ".md":
+        yield from enumerate(re.sub(r"`[^`\n]*`", "", source).splitlines(), start=1)
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
+            said := ast.get_docstring(node)
+        ):
+            yield getattr(node, "lineno", 1), said
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def faults(text: str) -> list[str]:
+    """What the text should not say, each with what to write instead."""
+    found = []
+    for pattern, instead in FORBIDDEN.items():
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            before = text[max(0, match.start() - 12) : match.end()]
+            if not (instead.startswith("per") and ALLOWED.search(before)):
+                found.append(f"{match[0]!r}: {instead}")
+    return found
+
+
+def files() -> list[Path]:
+    kept = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
+    pages = [p for p in sorted((ROOT / "docs").rglob("*.md")) if "results" not in p.parts]
+    return [*kept, *pages, ROOT / "README.md"]
+
+
+def test_no_text_of_the_project_has_a_forbidden_habit() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {fault}"
+        for path in files()
+        for line, text in texts(path)
+        for fault in faults(text)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The rows are stored, a row a seed.", 1),
+        ("one algorithm a file, each behind the protocol", 1),
+        ("one row per seed", 0),
+        ("one example at a time", 0),
+        ("Two gifts, one certificate", 1),
+        ("It is a function of a problem.", 0),
+    ],
+)
+def test_the_habits_are_seen(text: str, count: int) -> None:
+    assert len(faults(text)) == count
