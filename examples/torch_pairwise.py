@@ -2,7 +2,7 @@
 
 The data is made on the spot: of ten labels the three with the best scores are on, so that whether a label is on depends
 on the others. The unary network decides label by label. The pairwise network scores labels by u and pairs of labels by
--A A^T with one column A that all examples share, and learns that three labels are on: it decides more of them rightly.
+-A A^T with a factor A that all examples share, and learns that three labels are on: it decides more of them rightly.
 """
 
 from __future__ import annotations

@@ -15,8 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gfy", "solvers", "bench", "reports", "examples", "docs")
 PLURAL = "seed|row|file|round|problem|call|example|step|session|shape|solver|group|cell|commit|network|dataset|case"
 # Each pattern is a habit that the style page forbids, with what to write instead.
+COUNTED = (
+    "panel|line|point|curve|profile|page|colour|dash|row|group|algorithm|episode|marker|column|thread|process"
+)
 FORBIDDEN = {
     rf"\b(?:a|one|an) [a-z]+ an? (?:{PLURAL})\b(?= ?[.,;:)\]]|$)": "per: one row per seed",
+    rf"\b(?:a|one|an) (?:step )?(?:{COUNTED}) an? (?:\w+ )?\w+": "per: one row per seed",
     r"\bgifts?\b": "say which fact it is",
     r"\bwhispers?\b": "give the size",
     r"\bcousins?\b": "name the relation",
@@ -45,13 +49,13 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def faults(text: str) -> list[str]:
     """What the text should not say, each with what to write instead."""
-    found = []
+    found = {}
     for pattern, instead in FORBIDDEN.items():
         for match in re.finditer(pattern, text, re.IGNORECASE):
             before = text[max(0, match.start() - 12) : match.end()]
             if not (instead.startswith("per") and ALLOWED.search(before)):
-                found.append(f"{match[0]!r}: {instead}")
-    return found
+                found[match.start()] = f"{match[0]!r}: {instead}"
+    return list(found.values())
 
 
 def files() -> list[Path]:

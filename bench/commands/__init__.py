@@ -1,1 +1,1 @@
-"""One module a verb of the command `gfy`; each is imported only when its verb is used."""
+"""One module per verb of the command `gfy`; each is imported only when its verb is used."""

@@ -55,7 +55,9 @@ def imitation(
         "results"
     ),
 ) -> None:
-    """Behaviour cloning in MuJoCo, unary against pairwise energies: rows, table, figure. Resumable.
+    """Clone expert behaviour in MuJoCo with unary and pairwise energies, and write the table and the figure.
+
+    A run that was stopped goes on where it stopped.
 
     Examples:
 

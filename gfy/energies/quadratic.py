@@ -9,6 +9,7 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.energies.base import Dense, Energy, LowRank, QuadraticForm, agree
+from gfy.errors import GfyValueError
 from gfy.protocols import Array
 
 
@@ -165,7 +166,13 @@ class Pairwise(QuadraticEnergy):
         return super().difference(v, p, q, slope) if fused is None else fused(v.u, v.A, p, q, slope)
 
     def _check_sizes(self, v: Any) -> None:
-        agree(self.name, k=("u's last axis", v.u.shape[-1]), r=("A's rows", v.A.shape[-2]))
+        k, shape = int(v.u.shape[-1]), tuple(v.A.shape)
+        if shape[-2] != k and shape[-1] == k:
+            raise GfyValueError(
+                f"{self.name}.Input.A must be [..., k, m] with k = {k} as u has it, got the shape {shape}: a factor of "
+                "one column needs its last axis too, A[..., None]"
+            )
+        agree(self.name, k=("u's last axis", k), r=("A's rows", shape[-2]))
 
 
 def _factors(matrices: np.ndarray) -> bool:

@@ -29,7 +29,7 @@ WORSE_GAP = 10.0  # a certificate moves by less than this from one rounding to a
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared and what changed; `pairs` has one line a paired row and time."""
+    """What was compared and what changed; `pairs` has one line per paired row and time."""
 
     names: tuple[str, str]
     rows: tuple[Rows, Rows]

@@ -28,7 +28,7 @@ class Profile:
 
 
 def profiles(table: Grid) -> list[Profile]:
-    """One profile a choice, the one with the largest area first."""
+    """One profile per choice, the one with the largest area first."""
     someone = table.solved.any(axis=0)
     times = np.where(table.solved, table.time, np.inf)[:, someone]
     if times.shape[1] == 0:

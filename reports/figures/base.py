@@ -134,7 +134,7 @@ def log_axes(ax: Axes, which: str = "xy", ticks: int = 6) -> None:
 
 
 def solver_handles(palette: Palette, solvers: Iterable[str], backends: Iterable[str] = ()) -> dict[str, Any]:
-    """Legend entries: a colour and marker a solver, a dash a backend."""
+    """Legend entries: one colour and marker per solver, one dash per backend."""
     from matplotlib.lines import Line2D
 
     dashes = sorted(set(backends))

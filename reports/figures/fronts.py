@@ -16,7 +16,7 @@ POINTS = 400  # a panel; more cannot be told apart, and a page must stay light
 
 
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
-    """One panel a family (its largest well-measured problem); None where nothing has a time and a gap."""
+    """One panel per family (its largest well-measured problem); None where nothing has a time and a gap."""
     rows = frame[
         np.isfinite(frame["gap_rel"])
         & (frame["steady_s"] > 0)

@@ -77,7 +77,7 @@ def regularized(s: np.ndarray) -> pd.DataFrame:
 
 
 def draw_losses() -> base.Drawn:
-    """Losses left, argmax maps right, a line each."""
+    """Draw the losses on the left and the argmax maps on the right, one line per regularizer."""
     from matplotlib.figure import Figure
 
     data = regularized(np.linspace(-4.0, 4.0, 321))

@@ -15,7 +15,7 @@ MEASURES = {
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A panel a measure that some row has; None where none has."""
+    """One panel per measure that some row has; None where none has."""
     from matplotlib.figure import Figure
 
     frame = frame.assign(

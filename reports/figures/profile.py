@@ -15,7 +15,7 @@ LINES = 12
 
 
 def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | None:
-    """One step curve a choice, the best dozen by area; None where nothing was certified."""
+    """One step curve per choice, the best dozen by area; None where nothing was certified."""
     curves = profiles(table)
     if not curves:
         return None

@@ -43,7 +43,7 @@ def envelopes() -> pd.DataFrame:
 
 
 def draw() -> base.Drawn:
-    """A panel a coupling: Omega above, its tightest bound of that kind below."""
+    """One panel per coupling shows Omega above and its tightest bound of that kind below."""
     data = envelopes()
     names = list(dict.fromkeys(data["coupling"]))
     figure, axes = base.panels(len(names), across=4, sharey=True)

@@ -15,7 +15,7 @@ TOLD = ("sigma", "M", "factor", "tight_factor", "tight_ratio", "violations", "su
 
 
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line a stored case: its constants and the largest ratio of the two sides."""
+    """One line per stored case: its constants and the largest ratio of the two sides."""
     lines = []
     for row in frame[frame["kind"] == "calibration"].itertuples():
         extra = json.loads(row.extra)
@@ -40,7 +40,7 @@ def drawn_points(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A panel a target: draws below the line of the bound, and the line that half the diameter gives."""
+    """One panel per target: draws below the line of the bound, and the line that half the diameter gives."""
     import seaborn as sns
     from matplotlib.lines import Line2D
 

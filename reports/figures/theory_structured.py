@@ -14,7 +14,7 @@ from reports.figures.palette import BLUE, COLOURS, MARKERS
 
 
 def solved(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line a stored solve over a polytope."""
+    """One line per stored solve over a polytope."""
     lines = []
     for row in frame[(frame["kind"] == "structured") & (frame["problem"] != "tagging")].itertuples():
         extra = json.loads(row.extra)
@@ -27,7 +27,7 @@ def solved(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tagged(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line a stored tagger: its loss, its token accuracy."""
+    """One line per stored tagger: its loss, its token accuracy."""
     rows = frame[(frame["kind"] == "structured") & (frame["problem"] == "tagging")]
     return rows[["solver", "seed", "score"]].rename(columns={"solver": "loss", "score": "accuracy"})
 
@@ -61,7 +61,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
 
 
 def _gaps(figure: Any, ax: Any, data: pd.DataFrame) -> str:
-    """A line a problem of the worst certified gap, a dashed one of the distance to the listed solution."""
+    """Per problem one line of the worst certified gap, and a dashed one of the distance to the listed solution."""
     handles: dict[str, Any] = {}
     for i, (problem, part) in enumerate(data.groupby("problem")):
         worst = part.groupby("k")[["gap", "apart"]].max().clip(lower=1e-16)

@@ -76,7 +76,7 @@ def _rules() -> list[str]:
 
 
 def draw(result: Comparison) -> base.Drawn | None:
-    """Ratio B / A against the time of A, a point a pair; grey where within noise."""
+    """Ratio B / A against the time of A, one point per pair; grey where within noise."""
     data = result.pairs
     if data.empty:
         return None

@@ -75,7 +75,7 @@ class Report:
 
     @property
     def kept(self) -> list[Table]:
-        """The tables of what failed, and of how honest solvers are."""
+        """The tables of what failed, and of how often a solver's claim to have converged is true."""
         return [t for t in (self.failures, self.honesty) if t is not None]
 
     @property

@@ -39,7 +39,7 @@ def _print(browser: str, page: Path, out: Path) -> bool:
 
 
 def _draw(report: Report, out: Path) -> None:
-    """A page of verdicts, then one page a figure."""
+    """A page of verdicts, then one page per figure."""
     from matplotlib.backends.backend_pdf import PdfPages
     from matplotlib.figure import Figure
 

@@ -20,12 +20,16 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, the file it is to be saved as (if it says so), its text and first line."""
+    """One fenced block: its language, the file it is to be saved as (if it says so), its text and first line.
+
+    A block inside a tab (`=== "PyTorch"`) knows the tab's name; the others belong to every reader.
+    """
 
     language: str
     title: str | None
     body: str
     line: int
+    tab: str | None = None
 
 
 def script(name: str) -> ModuleType:
@@ -53,10 +57,19 @@ def blocks(page: Path, *languages: str) -> list[Block]:
             title = re.search(r'title="([^"]+)"', match["head"])
             indent = len(match["indent"])
             body = "".join(line[indent:] for line in match["body"].splitlines(keepends=True))
-            found.append(
-                Block(language, title[1] if title else None, body, text[: match.start()].count("\n") + 2)
+            above = text[: match.start()]
+            tab = (
+                re.findall(r'^=== "([^"]+)"$', above, flags=re.MULTILINE)[-1]
+                if indent and "\n===" in above
+                else None
             )
+            found.append(Block(language, title[1] if title else None, body, above.count("\n") + 2, tab))
     return found
+
+
+def tabs(page: Path) -> list[str | None]:
+    """The tabs that a reader chooses between, or None alone where a page has none."""
+    return list(dict.fromkeys(block.tab for block in blocks(page, "python") if block.tab)) or [None]
 
 
 def needs(page: Path) -> list[str]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import PAGES, ROOT, Block, blocks, name_of, needs
+from doc_pages import PAGES, ROOT, Block, blocks, name_of, needs, tabs
 
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+READERS = [(page, tab) for page in WITH_PYTHON for tab in tabs(page)]
 WITH_SHELL = [page for page in PAGES if blocks(page, "bash", "console")]
 
 
@@ -35,9 +36,13 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
-def test_the_python_of_a_page_runs(page: Path, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = blocks(page, "python", "text")
+@pytest.mark.parametrize(
+    ("page", "tab"), READERS, ids=lambda x: name_of(x) if isinstance(x, Path) else str(x or "all")
+)
+def test_the_python_of_a_page_runs(
+    page: Path, tab: str | None, workshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = [block for block in blocks(page, "python", "text") if block.tab in (None, tab)]
     for library in [*needs(page), *_frameworks(code)]:
         pytest.importorskip(library)
     module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")  # dataclasses look their module up

@@ -1,4 +1,4 @@
-"""Trained policies on disk, one small .npz a seed: evaluate for longer, or film, without training again."""
+"""Trained policies on disk, one small .npz file per seed: they can be evaluated again or filmed without training."""
 
 from __future__ import annotations
 
