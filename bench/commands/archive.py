@@ -19,8 +19,12 @@ Index = Annotated[
 def list_runs(
     index: Index = None,
     problem: Annotated[str | None, typer.Option(help="Only runs that hold this problem family.")] = None,
-    machine: Annotated[str | None, typer.Option(help="Only machines whose name begins so.")] = None,
-    version: Annotated[str | None, typer.Option(help="Only versions or commits that begin so.")] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Only machines whose name begins with this text.")
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Only versions or commits that begin with this text.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option(help="Only runs with rows on this day or later, 2026-11-01.")
     ] = None,

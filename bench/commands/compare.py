@@ -42,10 +42,12 @@ def compare(
         list[float] | None, typer.Option(help=f"An accuracy level: a relative gap; {Many}.")
     ] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Timed calls of each program.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds a cell may take.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0.1, help="GiB a cell may use.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds that a cell may take.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0.1, help="Memory in GiB that a cell may use.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Workers side by side (accuracy-only suites).")] = 1,
-    accuracy_only: Annotated[bool, typer.Option("--accuracy-only", help="Certify, do not time.")] = False,
+    accuracy_only: Annotated[
+        bool, typer.Option("--accuracy-only", help="Certify the answers and time nothing.")
+    ] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Send the cells to this Dask scheduler, tcp://host:port.")
     ] = None,
@@ -59,7 +61,7 @@ def compare(
     ] = 1,
     seed: Annotated[int | None, typer.Option(help="Seed of the problems.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the matrix and why cells are left out; measure nothing.")
+        bool, typer.Option("--dry-run", help="Show the cells and why some are left out, and measure nothing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
     wide: Annotated[

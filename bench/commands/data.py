@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="The datasets: list, fetch, check, show.")
+app = typer.Typer(no_args_is_help=True, help="List, fetch, check and show the datasets.")
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA and the user cache.")
@@ -48,7 +48,7 @@ def list_datasets(data_dir: DataDir = None) -> None:
 def fetch_datasets(
     names: Names = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Where to; the user cache if not given.")
+        Path | None, typer.Option("--data-dir", help="Folder to write to (default: the user cache).")
     ] = None,
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="A mirror to fetch from in place of the public homes.")

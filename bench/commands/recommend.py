@@ -24,7 +24,7 @@ def recommend(
     batch: Annotated[int, typer.Option(min=1, help="Examples solved at once.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
-    need: Annotated[Need, typer.Option(help="What is asked of the inner problem.")] = Need.loss_gradient,
+    need: Annotated[Need, typer.Option(help="What you need of the inner problem.")] = Need.loss_gradient,
     tol: Annotated[float, typer.Option(help="Certified relative gap that is good enough.")] = 1e-6,
     regularizer: Annotated[str | None, typer.Option(help="For example BinaryGini.")] = None,
     domain: Annotated[str | None, typer.Option(help="For example Box.")] = None,

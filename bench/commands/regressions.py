@@ -10,18 +10,21 @@ import typer
 
 def regressions(
     base: Annotated[str, typer.Argument(help="The commit, branch or tag to compare with.")],
-    head: Annotated[str, typer.Argument(help="The one to judge; `.` is the working copy as it is.")] = ".",
+    head: Annotated[
+        str, typer.Argument(help="The commit, branch or tag to judge; `.` is the working copy as it is.")
+    ] = ".",
     only: Annotated[
         list[str] | None,
         typer.Option("--only", "-k", help="Keep cells whose name contains this; may be repeated."),
     ] = None,
-    launches: Annotated[int, typer.Option(min=1, help="Times both processes are started anew.")] = 3,
-    rounds: Annotated[int, typer.Option(min=2, help="Turns each takes in a launch.")] = 12,
+    launches: Annotated[int, typer.Option(min=1, help="How often both processes are started anew.")] = 3,
+    rounds: Annotated[int, typer.Option(min=2, help="Turns that each commit takes per launch.")] = 12,
     seeds: Annotated[
         int, typer.Option(min=1, help="Inputs on which certificate and gradient are compared.")
     ] = 5,
     matters: Annotated[
-        float, typer.Option(min=0.0, help="A change of time below this share is the same.")
+        float,
+        typer.Option(min=0.0, help="Call two times the same where they differ by less than this fraction."),
     ] = 0.05,
     repo: Annotated[Path, typer.Option(help="The checkout whose commits are compared.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,

@@ -39,10 +39,11 @@ def report(
         list[Format] | None, typer.Option("--format", help="May be given several times.")
     ] = None,
     compare: Annotated[
-        tuple[Path, Path] | None, typer.Option("--compare", help="Two result files, set side by side.")
+        tuple[Path, Path] | None, typer.Option("--compare", help="Two result files to set side by side.")
     ] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Time, gap and gradient error per commit, with changes marked.")
+        bool,
+        typer.Option("--history", help="Show time, gap and gradient error per commit, with changes marked."),
     ] = False,
     otava: Annotated[
         Path | None, typer.Option(help="With --history: the verdict.json of `gfy export otava --run`.")

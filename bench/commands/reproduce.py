@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from bench.experiments.multilabel.command import Options
 
 app = typer.Typer(
-    no_args_is_help=True, help="The paper's experiments: multilabel, imitation; beyond it: amortised, minmin."
+    no_args_is_help=True,
+    help="Run the paper's experiments again (multilabel, imitation), and two beyond it (amortised, minmin).",
 )
 
 
@@ -35,15 +36,18 @@ def multilabel(
         list[str] | None,
         typer.Option(
             "--study",
-            help="Beyond the paper: significance, tolerance, time, gain, recipe, finalists; no table is filled.",
+            help="Run a study beyond the paper (significance, tolerance, time, gain, recipe, finalists); fill no table.",
         ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="8 settings, 10 epochs, one seed: a minute, not the paper's protocol."),
+        typer.Option(
+            "--quick",
+            help="Train 8 settings for 10 epochs with one seed; this takes a minute and is not the paper's protocol.",
+        ),
     ] = False,
     stored_only: Annotated[
-        bool, typer.Option("--stored-only", help="Train nothing: write the tables from the stored rows.")
+        bool, typer.Option("--stored-only", help="Write the tables from the stored rows and train nothing.")
     ] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one per core).")] = None,
     scheduler: Annotated[

@@ -30,7 +30,11 @@ def imitation(
         typer.Option("--setting", help="paper, tuned; repeat (default: both)."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One task, the paper's settings, 2 seeds, 10 episodes: minutes.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Run one task with the paper's settings, 2 seeds and 10 episodes; this takes minutes.",
+        ),
     ] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Training runs per cell (default 10).")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per run (default 100).")] = None,

@@ -14,7 +14,7 @@ app = typer.Typer(
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for theory.sqlite; what is there is not measured again.")
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A small version: a minute.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, which takes a minute.")]
 Framework = Annotated[str, typer.Option("--backend", help="jax or torch.")]
 
 
@@ -23,9 +23,9 @@ def calibration(
     out: Out = Path("results"),
     quick: Quick = False,
     draws: Annotated[
-        int | None, typer.Option(min=2, help="Distributions and inputs a case (default 20000).")
+        int | None, typer.Option(min=2, help="Distributions and inputs per case (default 20000).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     backend: Framework = "torch",
 ) -> None:
     """Check whether the calibration bound 8 sigma^2 M is ever broken, and how tight it is.
@@ -86,7 +86,7 @@ def difference_of_convex(
 def structured(
     out: Out = Path("results"),
     quick: Quick = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Draws a case (default 3).")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Draws per case (default 3).")] = None,
     backend: Framework = "torch",
 ) -> None:
     """Solve over sequences and matchings with an oracle alone, against listing them; train a tagger three

@@ -21,17 +21,19 @@ def train(
     rank: Annotated[int, typer.Option(min=1, help="Rank of the pairwise interaction.")] = 1,
     regularizer: Annotated[str, typer.Option(help="gini or shannon.")] = "gini",
     rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 6e-4,
-    penalty: Annotated[float, typer.Option(help="lambda of lambda / 2 |theta|^2.")] = 0.0316,
+    penalty: Annotated[float, typer.Option(help="Weight decay: lambda of lambda / 2 |theta|^2.")] = 0.0316,
     gain: Annotated[float, typer.Option(help="Scale of the interaction's first draw.")] = 1.0,
     epochs: Annotated[int, typer.Option(min=1)] = 100,
     decay: Annotated[bool, typer.Option("--decay", help="Let the rate fall linearly to zero.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Examples a step.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Examples per training step.")] = 32,
     seed: Annotated[int, typer.Option()] = 0,
     tol: Annotated[float, typer.Option(help="Tolerance of the inner solve.")] = 1e-4,
     max_steps: Annotated[int, typer.Option(min=1, help="Most steps of the inner solve.")] = 50,
     patience: Annotated[
         int,
-        typer.Option(min=0, help="Stop after so many reports without a better held-out accuracy; 0: never."),
+        typer.Option(
+            min=0, help="Stop after so many reports without a better held-out accuracy; 0 never stops."
+        ),
     ] = 0,
     every: Annotated[int, typer.Option(min=1, help="Epochs between two reports and checkpoints.")] = 10,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
