@@ -36,7 +36,7 @@ def multilabel(
         list[str] | None,
         typer.Option(
             "--study",
-            help="Run a study beyond the paper (significance, tolerance, time, gain, recipe, finalists); fill no table.",
+            help="Run a study: significance, tolerance, time, gain, recipe or finalists; no table is filled.",
         ),
     ] = None,
     quick: Annotated[

@@ -46,8 +46,9 @@ class Hopfield(Energy):
 
     Example:
         >>> problem = gfy.InnerProblem(gfy.Hopfield(gfy.Gini(), beta=2.0), gfy.SquaredNorm(), gfy.Reals())
-        >>> v = gfy.Hopfield.Input(u=0 * query, X=patterns)
-        >>> gfy.retrieve(problem, v, query).p
+        >>> v = gfy.Hopfield.Input(u=array([[0.0, 0.0]]), X=array([[1.0, 0.0], [0.0, 1.0]]))  # X [n, k]: patterns
+        >>> gfy.retrieve(problem, v, array([[0.9, 0.1]])).p.tolist()  # the first pattern, exactly
+        [[1.0, 0.0]]
     """
 
     association: Regularizer = Shannon()

@@ -43,9 +43,10 @@ def retrieve(problem: InnerProblem, v: Any, query: Array, steps: int = 1) -> Ret
     Reference: Yuille and Rangarajan (2003); Santos et al. (2024), Hopfield-Fenchel-Young networks.
 
     Example:
-        >>> problem = gfy.InnerProblem(gfy.Hopfield(gfy.Gini()), gfy.SquaredNorm(), gfy.Reals())
-        >>> found = gfy.retrieve(problem, gfy.Hopfield.Input(0 * query, patterns), query)
-        >>> found.p
+        >>> problem = gfy.InnerProblem(gfy.Hopfield(gfy.Gini(), beta=2.0), gfy.SquaredNorm(), gfy.Reals())
+        >>> v = gfy.Hopfield.Input(u=array([[0.0, 0.0]]), X=array([[1.0, 0.0], [0.0, 1.0]]))
+        >>> gfy.retrieve(problem, v, array([[0.2, 0.8]]), steps=2).p.tolist()
+        [[0.0, 1.0]]
     """
     if not (problem.energy.convex or problem.energy.linear):
         raise UnsupportedError(

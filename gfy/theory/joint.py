@@ -51,9 +51,11 @@ class JointLoss:
     function.
 
     Example:
-        >>> loss = gfy.JointLoss(gfy.Pairwise(), reduction="mean")
-        >>> samples = loss.draw(v, 64, seed=step)
-        >>> loss(v, y, tau, samples)
+        >>> v = gfy.Pairwise.Input(u=array([[0.5, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> loss = gfy.JointLoss(gfy.Pairwise())
+        >>> samples = loss.draw(v, 64, seed=0)
+        >>> tuple(loss(v, array([[1.0, 0.0]]), array([0.0]), samples).shape)
+        (1,)
     """
 
     energy: Energy

@@ -37,14 +37,18 @@ class Amortised:
             `ActiveSet` for quadratic energies, compiled).
         fallback: the solver of the examples that are not certified then. Default: `Auto()`.
 
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
     Raises:
         GfyTypeError: for a proposal that cannot be called and for a solver that is none.
         GfyValueError: for `steps` below 1, and for a proposal whose shape is not that of p.
 
     Example:
-        >>> learner.see(v, gfy.argmax(problem, v))
-        >>> solver = solvers.Amortised(learner.proposal(), steps=2)
-        >>> found = gfy.argmax(problem, v, solver=solver, return_solution=True)
+        >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Pairwise.Input(u=array([[1.0, -0.5]]), A=array([[[1.0], [0.5]]]))
+        >>> solvers.Amortised(lambda v: v.u, steps=2).solve(problem, v).p.tolist()  # u itself is the proposal
+        [[0.654, 0.077]]
     """
 
     proposal: Callable[[Any], Any] | None = None
