@@ -34,14 +34,23 @@ def staging(after: float | None = PATIENCE_S) -> Iterator[None]:
     on the processor and parts of this library; a function of one's own is always run eagerly.
 
     Args:
-        after: seconds of eager work on one shape before it is compiled; 0 stages after the first call, None never.
+        after: seconds of eager work on one shape before it is compiled; 0 stages after the first call, None never. 1.0
+            by default.
+
+    Returns:
+        A context manager.
 
     Raises:
         GfyValueError: for a number that is negative or NaN.
 
     Example:
-        >>> with gfy.staging(after=0.0):
-        ...     loss(v, y).mean().backward()
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
+        >>> with gfy.staging(after=None):  # torch stays eager
+        ...     loss = gfy.FenchelYoungLoss(problem)(
+        ...         gfy.Bilinear.Input(array([[1.0, 2.0, 3.0]])), array([[0.0, 0.0, 1.0]])
+        ...     )
+        >>> loss.tolist()
+        [0.408]
     """
     token = _ASKED.set(_checked(after, "staging(after=...)"))
     try:
