@@ -131,11 +131,8 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     """y as floats in C [..., k]: integers become floats, class indices one-hot rows on the simplex."""
     backend = backend_of(v, y)
     like = floating_leaf(v)
-    y = (
-        backend.asarray(y)
-        if not hasattr(y, "dtype")
-        else backend.asarray(y, device=getattr(y, "device", None))
-    )
+    own = not isinstance(y, np.ndarray | np.generic)  # NumPy's arrays say "cpu", which names no device of JAX
+    y = backend.asarray(y, device=getattr(y, "device", None) if own else None)
     _refuse_complex("y", y)
     k = _dim(problem, v)
     if k is None:

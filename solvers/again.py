@@ -26,7 +26,9 @@ def again(
     point = problem.initial_point(v, p0)
 
     def host(v: Any, point: np.ndarray, solved: np.ndarray) -> Solution:
-        batch, k = point.shape[:-1], point.shape[-1]
+        k = point.shape[-1]
+        # mapped over an axis that the start does not have, its axis there has length 1
+        batch = np.broadcast_shapes(point.shape[:-1], np.shape(solved))
         left = np.flatnonzero(~np.broadcast_to(solved, batch).ravel())
         flat = np.broadcast_to(point, (*batch, k)).reshape(-1, k).astype(np.float64)
         steps, result = np.zeros((2, len(flat)), dtype=np.int32)

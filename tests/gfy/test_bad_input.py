@@ -295,3 +295,11 @@ def test_a_start_that_is_not_finite_is_found_inside_jit_when_debugging() -> None
     with pytest.raises(Exception, match="p0 holds 12 values"):  # noqa: PT012 - the callback speaks at the barrier
         jax.block_until_ready(jax.jit(loud)(jax.numpy.full((3, 4), jax.numpy.nan)))
         jax.effects_barrier()
+
+
+def test_a_target_of_numpy_serves_both_frameworks(asarray: Make) -> None:
+    """NumPy's arrays name a device, "cpu", that JAX does not know."""
+    v, y = v_of(asarray), np.full((3, 4), 0.25)
+    loss = gfy.FenchelYoungLoss(PROBLEM)
+    given, made = loss(v, y), loss(v, asarray(y))
+    assert float(abs(given - made).max()) == 0.0

@@ -114,3 +114,21 @@ def test_global_reference_beats_one_start(rng: np.random.Generator) -> None:
     single = problem.value(v, solvers.ProjectedGradient().solve(problem, v, stop=stop).p)
     assert bool((best >= single - 1e-9).all())
     assert bool((best > single + 1e-3).any()), "choose data with several basins"
+
+
+@pytest.mark.parametrize("mapped", ["each", "a shared A"])
+def test_a_mapped_loss_may_ask_the_second_solver(mapped: str, rng: np.random.Generator) -> None:
+    """Under vmap both branches run, and the start has no axis there: the host was given shapes that did not fit."""
+    jax = pytest.importorskip("jax")
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(0.5), gfy.Box(0.0, 1.0))
+    u, A = jax.numpy.asarray(rng.normal(size=(3, 5))), jax.numpy.asarray(rng.normal(size=(3, 5, 2)))
+    A, axis = (A, 0) if mapped == "each" else (A[0], None)
+    loss = gfy.FenchelYoungLoss(problem)
+    y = jax.numpy.full((5,), 0.25)
+
+    def of_one(u: object, A: object) -> object:
+        return loss(gfy.Pairwise.Input(u, A), y)
+
+    found = jax.jit(jax.vmap(jax.grad(of_one), in_axes=(0, axis)))(u, A)
+    p = solvers.Auto().solve(problem, gfy.Pairwise.Input(u, A)).p
+    assert np.abs(np.asarray(found) - np.asarray(p - y)).max() <= 1e-12  # the derivative in u is p* - y
