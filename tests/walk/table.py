@@ -6,6 +6,7 @@ factors' values, which takes several hours of one core, prints what it finds and
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -135,7 +136,6 @@ def stored_rows() -> dict[str, dict[tuple[str, str], Entry]]:
 
 def main(words: list[str]) -> None:
     whole, names = "--whole" in words, [word for word in words if word != "--whole"]
-    rows = stored_rows()
     order = [entry.name for entry in catalogue.ENERGIES]
     for energy in order:
         if names and energy not in names:
@@ -146,14 +146,19 @@ def main(words: list[str]) -> None:
             found.append((cell, outcome))
             if outcome.kind not in (RIGHT, REFUSED):
                 print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
-        rows[energy] = row(energy, found)
         kinds = Counter(outcome.kind for _, outcome in found)
         print(energy, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
-        if not whole:
+        if not whole:  # read again: another process may have walked other energies meanwhile
+            rows = stored_rows() | {energy: row(energy, found)}
             PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
 
 
+# XLA spends most of a cell's time on making its code fast, which runs for milliseconds here.
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+
 if __name__ == "__main__":
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}"
     import jax
     import torch
 

@@ -9,13 +9,17 @@ double precision.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
 from walk import catalogue, cells, table
-from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, judge, refused
+from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, refused
+from walk.judge import judge as compute
 
 pytestmark = pytest.mark.slow  # a covering selection takes minutes, the whole hours
+
+judge = cache(compute)  # several tests look at the same cells
 
 ENERGIES = [entry.name for entry in catalogue.ENERGIES]
 
