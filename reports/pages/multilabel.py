@@ -35,7 +35,14 @@ SETTLED = (
     "it, and each row stores its digest. multilabel-recipe.csv sets each choice beside its alternatives on held-out "
     "examples alone (`gfy reproduce multilabel --study recipe`). Test figures of earlier recipes were known when it "
     "was written: that all seeds vote on the finalists of every dataset answers a setting of an earlier table on which "
-    "one seed of three failed."
+    "one seed of three failed. The SPENs' start and width were kept from trials on held-out examples that were run "
+    "before their gradients were right at kinks."
+)
+EARLIER = (
+    "What the paper leaves open (schedule, epochs, first draws, width of the prior) is one recipe for all datasets; "
+    "multilabel-recipe.csv sets each choice beside its alternatives on held-out examples alone "
+    "(`gfy reproduce multilabel --study recipe`). These rows are from before the protocol was written down: earlier "
+    "recipes were tried with test accuracy in sight, so the figures may lean to the optimistic side."
 )
 
 
@@ -136,7 +143,7 @@ def note(effort: Effort, found: pd.DataFrame) -> str:
         f"output weights are softplus of it, so that its energy starts concave; its hidden layer has k / 3 units), "
         f"batches of {effort.batch}, {effort.epochs} epochs of Adam{fall}; the best of {effort.settings} settings "
         f"({effort.penalties} penalties, {effort.rates} rates) by held-out accuracy at the last epoch "
-        f"({_votes(effort, found)}), refitted on the whole training part. {SETTLED} "
+        f"({_votes(effort, found)}), refitted on the whole training part. {SETTLED if effort.finalists else EARLIER} "
         f"Seconds are processor seconds of one single-threaded process for the whole cell: "
         f"{effort.settings} settings, refit, test. {MEANING}"
         + (f" {WRONG}" if found["wrong_gradients"].any() else "")
@@ -156,20 +163,24 @@ def _votes(effort: Effort, found: pd.DataFrame) -> str:
     return "; ".join(parts) or "the vote of the seeds"
 
 
-def behind(found: pd.DataFrame) -> str:
-    """Which cells of the energies and gradients tables are clearly below the paper's, in a sentence."""
-    limit = found["dataset"].map(lambda name: -1.0 if name == "cal500" else -0.5)
-    short = found[(found["table"] != "losses") & (found["difference"].astype(float) < limit)]
-    named = dict.fromkeys(
-        f"{x.dataset} {x.energy} {x.gradient} {x.difference:+.2f} (seeds apart by {x.sd:.2f})"
+def behind(effort: Effort, found: pd.DataFrame) -> str:
+    """How many cells hold the bar, half a point below the paper's figure (cal500: a point), and which do not."""
+    cells = found.drop_duplicates(["dataset", "energy", "loss", "gradient"])
+    cells = cells[cells["paper"].notna()]
+    slack = 0.5 + 0.5 * (cells["dataset"] == "cal500")
+    short = cells[cells["difference"].astype(float) + slack < 0]
+    text = (
+        f"{len(cells) - len(short)} of {len(cells)} cells that the paper has are at most half a point below its figure "
+        f"(cal500: a point)."
+    )
+    if short.empty:
+        return text
+    named = ", ".join(
+        f"{x.dataset} {x.energy} {x.loss} {x.gradient} {x.difference:+.2f} (standard error over seeds "
+        f"{x.sd / effort.seeds**0.5:.2f})"
         for x in short.itertuples()
     )
-    if not named:
-        return "No cell is more than half a point below the paper (cal500: a point)."
-    return (
-        f"More than half a point below the paper (cal500: a point): {', '.join(named)}. "
-        "Other epochs, schedules and first draws are beside the recipe in multilabel-recipe.csv."
-    )
+    return f"{text} Below: {named}. The paper's own spread over seeds is not printed."
 
 
 def choices(told: pd.DataFrame) -> list[str]:
@@ -199,7 +210,12 @@ def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str
     found, effort = lines(frame, datasets, tables)
     if effort is None or found.empty:
         return "# Multilabel classification\n\nNo rows yet.\n"
-    parts = ["# Multilabel classification", note(effort, found), behind(found), markdown(details(found))]
+    parts = [
+        "# Multilabel classification",
+        note(effort, found),
+        behind(effort, found),
+        markdown(details(found)),
+    ]
     if found[list(MEASURES)].notna().any(axis=None):
         parts += ["## Other measures", MEASURED, markdown(measures(found))]
     told = study(frame, "finalists", datasets)
@@ -223,7 +239,7 @@ def _html(effort: Effort, found: pd.DataFrame) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{table.title}</title>'
         f"<style>{style}</style></head>\n<body><h1>{table.title}</h1><p>{html.escape(note(effort, found))}</p>\n"
-        f"<p>{html.escape(behind(found))}</p>\n"
+        f"<p>{html.escape(behind(effort, found))}</p>\n"
         f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></body></html>\n"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,8 @@ def test_the_caption_says_what_was_run(rows: pd.DataFrame, synthetic, tmp_path: 
     assert "of 3 seeds" in said
     assert "the first seed votes on every setting, all 3 seeds on the 10 that it likes best" in said
     assert "short" not in said
+    assert "one written protocol for all" in said
+    assert "before the protocol was written down" in note(replace(effort, finalists=0), found)
     with Store(tmp_path / "quick.sqlite") as store:
         quick = {"epochs": 10, "penalties": 2, "rates": 4, "seeds": [0], "decay": False}
         store.put(synthetic.trained(effort=quick, score_sd=0.0))
@@ -100,7 +103,8 @@ def test_the_files_show_ours_beside_the_papers(rows: pd.DataFrame, tmp_path: Pat
     assert (read[1]["accuracy"], read[1]["paper"]) == ("80.4", "80.19")
     markdown, html, latex = (path.read_text("utf-8") for path in paths[1:4])
     assert "| 80.40 ± 0.20 | 80.19 | +0.21 |" in markdown
-    assert "yeast pairwise implicit -1.33 (seeds apart by 0.20)" in markdown
+    assert "5 of 6 cells that the paper has are at most half a point below its figure" in markdown
+    assert "Below: yeast pairwise gfy implicit -1.33 (standard error over seeds 0.12)." in markdown
     assert "<td>80.40 ± 0.20</td>" in html
     assert r"80.40 \ensuremath{\pm} 0.20 (80.19)" in latex
     assert latex.count(r"\end{tabular}") == 3

@@ -26,6 +26,7 @@ from gfy.energies.kinks import Stacked, stacked
 from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
+from solvers.loop import check
 
 
 class State(NamedTuple):
@@ -59,6 +60,7 @@ class DualSteps:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        check(self, problem, v)
         p, s = saddle_point(problem, v, stop.max_steps, p0)
         xp = backend_of(v).xp
         st = _stacked(problem, v, p)

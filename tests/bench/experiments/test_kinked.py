@@ -98,3 +98,12 @@ def test_energies_without_multipliers_are_refused() -> None:
     assert "not strongly convex" in str(DualSteps().unsupported(flat))
     with pytest.raises(GfyValueError, match="no kinks"):
         saddle_point(plain, gfy.Pairwise.Input(torch.zeros(1, 3), torch.zeros(1, 3, 1)), 2)
+
+
+@pytest.mark.slow
+def test_the_solver_keeps_the_protocols_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    from solvers import conformance
+
+    monkeypatch.setattr(conformance, "STOP", gfy.Stop(1e-8, 1000))  # it takes all the steps it is given
+    rows = conformance.run(DualSteps(), "torch", conformance.cases())
+    assert all(row.ok for row in rows), "\n".join(conformance.show(rows))
