@@ -1,7 +1,7 @@
 """Functions of torch tensors as programs of XLA, with their derivatives, where that was measured to be faster.
 
-Tensors are handed over as views and answers are copied into memory that torch owns. The pullback is a second program,
-fed with what the first one kept; a derivative of the derivative is left to eager torch.
+Tensors are handed over as views and answers are copied into memory that torch owns. One program computes the values and
+the gradient of their sum; a derivative of the derivative is left to eager torch.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ class Measured:
         after = patience()
         if after is None:
             return self._fn(v, *rest)
-        flat = list(leaves((v, rest)))
-        if not _served(flat) or (torch.is_grad_enabled() and any(x.requires_grad for x in leaves(rest))):
+        moving, flat = list(leaves(v)), list(leaves((v, rest)))
+        if not _served(flat):
             return self._fn(v, *rest)
+        wanted: tuple[int, ...] = ()
+        if torch.is_grad_enabled():
+            wanted = tuple(i for i, x in enumerate(flat) if x.requires_grad)
+            if wanted and wanted[-1] >= len(moving):  # a target wants a derivative
+                return self._fn(v, *rest)
         shape = tree_map(lambda _: 0, (v, rest))
-        wanted = tuple(i for i, x in enumerate(leaves(v)) if x.requires_grad and torch.is_grad_enabled())
         key = (wanted, _hashable(shape), *((x.shape, x.dtype) for x in flat))
         way = self._ways.pop(key, None) or _Way(self._fn, shape, wanted)
         self._ways[key] = way  # the last one used is the last one dropped
@@ -127,13 +131,13 @@ class _Program:
             v, rest = unflatten(shape, flat)
             return fn(v, *rest)
 
-        def both(moving: Sequence[Any], fixed: Sequence[Any]) -> tuple[Any, Any, Any]:
+        def both(moving: Sequence[Any], fixed: Sequence[Any], g: Any) -> tuple[Any, Any, Any]:
             values, pull, constants = jax.vjp(lambda some: outputs(some, fixed), moving, has_aux=True)
-            return values, constants, pull
+            return values, constants, pull(g)[0]
 
         self._alone = jax.jit(outputs)
         self._both = jax.jit(both)
-        self._pull = jax.jit(lambda pull, g: pull(g)[0])
+        self._one: Any = None  # the cotangent of a sum
 
     def __call__(self, flat: Sequence[Any]) -> tuple[Any, Any]:
         if not self.wanted:
@@ -142,42 +146,51 @@ class _Program:
         values = _Staged.apply(self, made, *flat)  # type: ignore[no-untyped-call]
         return values, made.pop()
 
-    def forward(self, flat: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """The values, the constants, and what the pullback needs (None where no derivative is wanted)."""
+    def forward(self, flat: Sequence[Any], g: Any = None) -> tuple[Any, Any, Any]:
+        """The values, the constants, and the gradient of <g, values> in the leaves that want one; g is 1 by default."""
         arrays = [x.detach().numpy() for x in flat]
-        moving = [arrays[i] for i in self.wanted]
-        fixed = [x for i, x in enumerate(arrays) if i not in self.wanted]
         with _double():
-            values, constants, *kept = (self._both if self.wanted else self._alone)(moving, fixed)
-            values, constants = _owned((values, constants))
-        return values, constants, kept[0] if kept else None
-
-    def backward(self, kept: Any, g: Any) -> list[Any]:
-        with _double():
-            found: list[Any] = _owned(self._pull(kept, g.detach().numpy()))
+            if not self.wanted:
+                return *_owned(self._alone((), arrays)), None
+            moving = [arrays[i] for i in self.wanted]
+            fixed = [x for i, x in enumerate(arrays) if i not in self.wanted]
+            if g is None:
+                g = self._ones(moving, fixed)
+            found: tuple[Any, Any, Any] = _owned(self._both(moving, fixed, g))
         return found
+
+    def _ones(self, moving: Sequence[Any], fixed: Sequence[Any]) -> Any:
+        if self._one is None:
+            import jax
+
+            like = jax.eval_shape(self._alone, moving, fixed)[0]
+            self._one = np.ones(like.shape, like.dtype)
+        return self._one
 
 
 class _Staged(torch.autograd.Function):
+    """The gradient is computed with the values: where the cotangent is one number it is scaled, else computed anew."""
+
     @staticmethod
     def forward(ctx: Any, program: _Program, made: list[Any], *flat: Any) -> Any:
-        values, constants, ctx.kept = program.forward(flat)
+        values, constants, ctx.gradient = program.forward(flat)
         ctx.program = program
-        # what is kept may be a view of these: torch refuses those that were written to since
         ctx.save_for_backward(*flat)
         made.append(constants)
         return values
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        flat, program = ctx.saved_tensors, ctx.program
-        if torch.is_grad_enabled():
-            with torch.enable_grad():
-                values, _ = program.eager(flat)
+        flat, program, (g,) = ctx.saved_tensors, ctx.program, cotangents
+        if torch.is_grad_enabled():  # differentiated again: that is left to torch
+            values, _ = program.eager(flat)
             moving = [flat[i] for i in program.wanted]
-            found = torch.autograd.grad(values, moving, cotangents, create_graph=True, materialize_grads=True)
+            found = torch.autograd.grad(values, moving, g, create_graph=True, materialize_grads=True)
+        elif g.numel() and not any(g.stride()):
+            factor = g.reshape(-1)[0]
+            found = [x * factor for x in ctx.gradient]
         else:
-            found = program.backward(ctx.kept, cotangents[0])
+            found = program.forward(flat, g.numpy())[2]
         gradients = dict(zip(program.wanted, found, strict=True))
         return (None, None, *(gradients.get(i) for i in range(len(flat))))
 

@@ -39,9 +39,9 @@ def staged_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     forward = torch_staged._Program.forward
 
-    def counted(self: Any, flat: Any) -> Any:
+    def counted(self: Any, flat: Any, *g: Any) -> Any:
         calls.append(len(flat))
-        return forward(self, flat)
+        return forward(self, flat, *g)
 
     monkeypatch.setattr(torch_staged._Program, "forward", counted)
     return calls
@@ -89,6 +89,18 @@ def test_a_staged_loss_has_the_values_and_derivatives_of_central_differences(
         move[0 if leaf is v.u else 1][at] = h
         slope = (total(u + move[0], A + move[1]) - total(u - move[0], A - move[1])) / (2 * h)
         assert float(leaf.grad[at]) == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_the_gradient_of_a_mean_is_that_of_torch(rng: np.random.Generator) -> None:
+    """One number as the cotangent of all examples takes another way than many numbers."""
+    v, y = inputs(rng)
+    found = []
+    for after in (None, 0.0):
+        with gfy.staging(after):
+            LOSS(v, y)
+            found.append(torch.autograd.grad(3 * LOSS(v, y).mean(), list(v)))
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-10)
 
 
 def test_second_derivatives_and_written_inputs_are_those_of_torch(rng: np.random.Generator) -> None:

@@ -23,10 +23,11 @@ def catalogue() -> tuple[Bar, ...]:
         layers,
         native,
         speed,
+        startup,
         training,
     )
 
-    parts = (native, frameworks, training, epoch, speed, by_hand, growth, gradients, layers)
+    parts = (native, frameworks, training, epoch, speed, by_hand, growth, gradients, layers, startup)
     return (*(bar for part in parts for bar in part.BARS), *speed.registered_bars())
 
 
