@@ -159,7 +159,7 @@ def solution_with(
     stop: Stop,
 ) -> Solution:
     """The solver's solution, its p differentiated as the mode says; the reason where the two do not serve."""
-    reason = gradient.unsupported(problem, solver)
+    reason = _reason(problem, solver, gradient)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
     energy, closed_v, program = problem.energy.closed(v, p0)
@@ -167,6 +167,19 @@ def solution_with(
     # a function that captured what is being traced is of no use to another trace
     keep = energy is problem.energy or backend_of(v).is_concrete(closed_v)
     return _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
+
+
+def _reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) -> str | None:
+    """Why the mode and the solver do not serve the problem, asked once for each three of them."""
+    try:
+        return _known_reason(problem, solver, gradient)  # type: ignore[arg-type]
+    except TypeError:  # a part that cannot be hashed
+        return gradient.unsupported(problem, solver)
+
+
+@lru_cache(maxsize=512)
+def _known_reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) -> str | None:
+    return gradient.unsupported(problem, solver)
 
 
 _Run = Callable[[Input, Array | None], Solution]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from gfy.backend import backend_of, floating_leaf
 from gfy.energies.base import Energy
@@ -53,6 +55,19 @@ class InnerProblem:
         reason = self.regularizer.unsuited(self.domain)
         if reason is not None:
             raise UnsupportedError(reason)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Taken once: problems are the keys under which choices and staged programs are remembered."""
+        return hash((self.energy, self.regularizer, self.domain))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: x for name, x in vars(self).items() if name != "_hash"
+        }  # another process hashes otherwise
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,13 +12,16 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.again import again, better
 from solvers.dual.newton import DualNewton
+from solvers.dual.newton import by_framework as dual_by_framework
 from solvers.kernels import call
+from solvers.kernels.response import response
 from solvers.loop import check
 from solvers.methods import relative, steady
 from solvers.methods.closed_form import ClosedForm
 from solvers.methods.free_set import ActiveSet
 from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
+from solvers.methods.projected_newton import by_framework as newton_by_framework
 
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
 # steps that converge linearly: with an entropy that has not brought them there, the next is asked
@@ -33,6 +37,26 @@ class Choice(NamedTuple):
 
     solver: Any
     reason: str
+
+
+class _Plan(NamedTuple):
+    """A solver, its framework's solve where compiled code serves the problem, who is asked next, for how many steps."""
+
+    solver: Any
+    otherwise: call.Framework | None
+    following: Any | None
+    short: bool
+
+    def run(self, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+        if self.otherwise is not None and isinstance(stop.tol, int | float):
+            return call.solve(problem, v, p0, stop, self.otherwise)
+        found: Solution = self.solver.solve(problem, v, p0, stop)
+        return found
+
+
+_PLANS: dict[Any, _Plan] = {}
+_MOST_PLANS = 512
+_OTHERWISE: dict[type, call.Framework] = {DualNewton: dual_by_framework, ActiveSet: newton_by_framework}
 
 
 @dataclass(frozen=True)
@@ -100,21 +124,38 @@ class Auto:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        plan = self._plan(problem, v)
+        if plan.following is None:
+            return plan.run(problem, v, p0, stop)
+        short = replace(stop, max_steps=min(stop.max_steps, _TRIES)) if plan.short else stop
+        found = plan.run(problem, v, p0, short)
+        backend, following = backend_of(v), plan.following
+
+        def more(found: Solution) -> Solution:
+            here, start = backend.stop_gradient((v, p0))
+            return better(problem, here, found, again(following, problem, here, start, stop, found.converged))
+
+        return backend.cond(found.converged.all(), lambda found: found, more, found)
+
+    def _plan(self, problem: InnerProblem, v: Input) -> _Plan:
+        """Who solves it and who is asked next, remembered where what v looks like can be: calls are short."""
+        look = call.look(v)
+        key = (problem, look)
+        try:
+            known = None if look is None else _PLANS.get(key)
+        except TypeError:  # a part that cannot be hashed cannot be remembered either
+            known = look = None
+        if known is not None:
+            return known
         check(self, problem, v)
         solver = self.choose(problem, v).solver
-        following = self.next(problem, v, solver)
-        if following is None:
-            return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
-        short = replace(stop, max_steps=min(stop.max_steps, _TRIES)) if relative.serves(problem) else stop
-        found: Solution = solver.solve(problem, v, p0, short)
-        backend = backend_of(v)
-        v, p0 = backend.stop_gradient((v, p0))
-        return backend.cond(
-            backend.xp.all(found.converged),
-            lambda found: found,
-            lambda found: better(problem, v, found, again(following, problem, v, p0, stop, found.converged)),
-            found,
-        )
+        otherwise = _OTHERWISE.get(type(solver)) if call.serves(problem, v) else None
+        plan = _Plan(solver, otherwise, self.next(problem, v, solver), relative.serves(problem))
+        if look is not None:
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[key] = plan
+        return plan
 
     def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
         """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is."""
@@ -127,6 +168,10 @@ class Auto:
         rank = _rank(problem, v)
         small = problem.energy.dim(v) <= _MOST_DENSE or (rank is not None and rank <= _MOST_RANK)
         return InteriorPoint() if small else None
+
+    def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
+        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        return response(problem, v, p)
 
     # unrolling differentiates a solver whose steps do not depend on which problem it is
 

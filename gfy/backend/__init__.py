@@ -154,22 +154,21 @@ def backend_of(*trees: Any) -> Backend:
         >>> backend.xp.exp(array([0.0, 1.0])).tolist()
         [1.0, 2.718]
     """
-    names: set[str] = set()
+    names: set[str | None] = set()
     for tree in trees:
         for leaf in leaves(tree):
-            name = _name_of(leaf)
-            if name is not None:
-                names.add(name)
+            names.add(_OWNERS.get(type(leaf)) or _name_of(leaf))
+    names.discard(None)
     if len(names) > 1:
         names.discard("numpy")
     if len(names) > 1:
+        both = " and ".join(sorted(map(str, names)))
         raise GfyTypeError(
-            f"arrays of two frameworks were mixed ({' and '.join(sorted(names))}): convert all of v, y and p0 to one "
-            "of them"
+            f"arrays of two frameworks were mixed ({both}): convert all of v, y and p0 to one of them"
         )
     if not names:
         raise GfyTypeError("no array was given: v, y and p0 hold jax arrays or torch tensors")
-    return get_backend(names.pop())
+    return get_backend(str(names.pop()))
 
 
 def namespace(x: Any) -> Any:

@@ -113,9 +113,12 @@ class Backend(Protocol):
         p: Array,
         v: Tree,
         image: Callable[[Tree, Array], Array],
-        system: Callable[[Tree, Array], tuple[Callable[[Array], Array], ...]],
+        system: Callable[[Tree, Array], tuple[Callable[[Array], Array] | None, ...]],
     ) -> Array:
-        """p as a function of v: with dp = M^-1 d_v image(v, p), system(v, p) = (M^-1, M^-T, M) as operators."""
+        """p as a function of v: with dp = M^-1 d_v image(v, p), system(v, p) = (M^-1, M^-T, M) as operators.
+
+        M is None where M^-1 is an operation that the framework differentiates by itself.
+        """
 
     def checkpoint(self, fn: Callable[..., Tree]) -> Callable[..., Tree]:
         """fn, its intermediate values recomputed in the backward pass; differentiate by its arguments alone."""

@@ -102,6 +102,8 @@ class JaxBackend:
             v, here = primals[0], solution(*primals)  # so that derivatives of this rule see p move as well
             _, moved = jax.jvp(lambda w: image(w, here), primals[:1], tangents[:1])
             solve, transpose_solve, product = system(v, here)
+            if product is None:
+                return here, solve(moved)
             return here, jax.lax.custom_linear_solve(
                 product, moved, lambda _, b: solve(b), transpose_solve=lambda _, b: transpose_solve(b)
             )

@@ -12,6 +12,8 @@ import torch
 
 from gfy.protocols import Array
 
+_SMALL = 2**17  # numbers of U: below, products of matrices of two columns cost more than two passes
+
 
 def difference(u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
     """[..., k], [..., k, k] -> [...]; differentiable in u and U, also twice. A slope counts as a constant."""
@@ -34,5 +36,9 @@ class _Difference(torch.autograd.Function):
         p, q = ctx.saved_tensors
         weight = g[..., None]
         half = 0.5 * weight
-        in_U = torch.stack([p, q], dim=-1) @ torch.stack([half * p, -half * q], dim=-2)
+        if p.numel() * p.shape[-1] <= _SMALL:
+            first = (half * p)[..., :, None] * p[..., None, :]
+            in_U = torch.addcmul(first, (half * q)[..., :, None], q[..., None, :], value=-1.0)
+        else:
+            in_U = torch.stack([p, q], dim=-1) @ torch.stack([half * p, -half * q], dim=-2)
         return (p - q) * weight, in_U, None, None, None

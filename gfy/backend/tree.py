@@ -49,7 +49,10 @@ def keys(tree: dict[Any, Any]) -> list[Any]:
 def _collect(tree: Any, found: list[Any]) -> None:
     if isinstance(tree, _SEQUENCES):
         for part in tree:
-            _collect(part, found)
+            if _NODES.get(type(part)) is False:  # an array, mostly
+                found.append(part)
+            else:
+                _collect(part, found)
     elif isinstance(tree, dict):
         for key in keys(tree):
             _collect(tree[key], found)
@@ -68,6 +71,9 @@ def unflatten(like: Any, values: Iterator[Any]) -> Any:
 def _is_node(x: Any) -> bool:
     known = _NODES.get(type(x))
     if known is None:
+        if type(x).__module__ in ("torch", "numpy"):  # JAX opens none of their classes
+            _NODES[type(x)] = False
+            return False
         jax = sys.modules.get("jax")
         if jax is None or not hasattr(jax, "tree_util"):  # not imported, or only just being imported
             return False

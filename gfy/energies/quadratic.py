@@ -111,7 +111,7 @@ class LinearQuadratic(QuadraticEnergy):
         )
 
     def concavity_violation(self, v: Any) -> str | None:
-        U = backend_of(v).to_numpy(v.U).astype(np.float64)
+        U = backend_of(v).to_numpy(v.U).astype(np.float64, copy=False)
         scale = max(float(np.abs(U).max(initial=0.0)), 1e-300)
         tol = 1e-5 if backend_of(v).eps(v.U) > 1e-10 else 1e-10
         if float(np.abs(U - np.swapaxes(U, -1, -2)).max(initial=0.0)) > tol * scale:

@@ -84,10 +84,21 @@ class Implicit(Mode):
     ) -> Solution:
         """The solver's solution, its p with dp*/dv attached."""
         found = solve_constant(problem, solver, v, p0, stop)
-        return found._replace(p=self.attach(problem, v, found.p, stop))
+        return found._replace(p=self.attach(problem, v, found.p, stop, solver))
 
-    def attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
-        """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted."""
+    def attach(
+        self,
+        problem: InnerProblem,
+        v: Input,
+        p: Array,
+        stop: Stop = Stop(),
+        solver: InnerSolver | None = None,
+    ) -> Array:
+        """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted.
+
+        A solver that has `response(problem, v, p)` is asked for the compiled r -> (I - J H)^-1 J r, which is used
+        where `linear_solve` is "auto" and it does not answer with None.
+        """
         reason = problem.regularizer.no_argmax(problem.domain)
         if reason is not None:
             raise UnsupportedError(f"Implicit: {reason}")
@@ -95,15 +106,26 @@ class Implicit(Mode):
             return attached(problem, v, p, multipliers(problem, *backend_of(v).stop_gradient((v, p))))[0]
         cusp = with_cusp(problem, v, p)
         if cusp is None:
-            return self._attach(problem, v, p, stop)
+            return self._attach(problem, v, p, stop, solver)
         where = backend_of(v).xp.where
         held, moved = (
             cusp  # the system has no curvature there: it is asked about another point, and not listened to
         )
-        return where(held, moved, self._attach(problem, v, where(held, p + 1, p), stop))
+        return where(held, moved, self._attach(problem, v, where(held, p + 1, p), stop, solver))
 
-    def _attach(self, problem: InnerProblem, v: Input, p: Array, stop: Stop) -> Array:
-        return backend_of(v).attach(p, v, problem.fixed_point, lambda v, p: self._system(problem, v, p, stop))
+    def _attach(
+        self, problem: InnerProblem, v: Input, p: Array, stop: Stop, solver: InnerSolver | None
+    ) -> Array:
+        backend = backend_of(v)
+        offered = getattr(solver, "response", None) if self.linear_solve == "auto" else None
+        if offered is None or offered(problem, *backend.stop_gradient((v, p))) is None:
+            return backend.attach(p, v, problem.fixed_point, lambda v, p: self._system(problem, v, p, stop))
+
+        def system(v: Input, p: Array) -> System:
+            answer = offered(problem, v, p)
+            return answer, answer, None
+
+        return backend.attach(p, v, problem.energy.grad_p, system)
 
     def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
         """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there; p itself at kinks."""

@@ -13,7 +13,8 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
-System = tuple[Operator, Operator, Operator]  # solve, transpose_solve, product
+# solve, transpose_solve, product; None for the product where `solve` is an operation that frameworks differentiate
+System = tuple[Operator, Operator, Operator | None]
 _RESTART = 30
 _POWER_STEPS = 20
 _POWER_ROOM = 1.3  # the power method finds the largest eigenvalue from below

@@ -24,7 +24,8 @@ def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
     import numba  # takes half a second: modules of compiled loops are imported where they are first used
 
-    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM)(loop)
+    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls it but compiled code
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM, **alone)(loop)
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual import kinks, many, one
 from solvers.kernels import call
+from solvers.kernels.response import response
 from solvers.loop import check, iterate, run, solution
 from solvers.methods.last_digits import finish
 from solvers.verdict import GAP
@@ -82,6 +84,10 @@ class DualNewton:
         if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
+
+    def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
+        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        return response(problem, v, p)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         if _kinked(problem):

@@ -14,6 +14,7 @@ import numpy as np
 from gfy.numerics.native import piece
 from solvers.kernels import factor
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.memory import copy
 from solvers.kernels.vectors import add_multiple, address, unsound
 
 _SWEEPS = 4  # at most, before the first Newton step
@@ -102,7 +103,7 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
     _back(T, n, rows, y, d)
     scale = 1.0
     for _ in range(_HALVINGS):
-        fresh[:] = g
+        copy(g, fresh)
         whole, before, after = scale == 1.0, 0.0, 0.0
         for a in range(n):
             j = which[a]
@@ -123,7 +124,7 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
     for a in range(n):
         j = which[a]
         p[j] = clamp(p[j] + y[a], low[j], high[j])
-    g[:] = fresh
+    copy(fresh, g)
     return whole
 
 

@@ -23,15 +23,15 @@ from gfy.energies.base import Dense, LowRank
 from gfy.numerics import native
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
+from solvers.kernels import frame
 
 Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
 
-_BOX, _DENSE, _SCALAR, _LOW_RANK = 0.0, 1.0, 2.0, 3.0
 _QUADRATIC, _BINARY, _SHANNON = 0.0, 1.0, 2.0
 _MOST_DENSE = 4096  # coordinates: beyond, a thread's room for the factor is half a gigabyte
 MOST_RANK = 32  # beyond, the m x m systems are work for LAPACK
 _CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
-_ALONE = 2**16  # numbers: less is done before a second thread has started
+_ALONE = 12_000  # numbers, some 50 microseconds of work: less is done before a second thread has started
 
 
 class Facts(NamedTuple):
@@ -63,10 +63,25 @@ def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
     return 0 < m <= MOST_RANK and 0 < k * m <= _CACHE
 
 
+def look(v: Input) -> tuple[Any, ...] | None:
+    """What v looks like to those who choose a solver, hashable; None where it cannot be remembered (while staging)."""
+    if not backend_of(v).is_concrete(v):
+        return None
+    found: list[Any] = [native.installed(), type(v)]
+    for x in v if isinstance(v, tuple) else (v,):
+        if type(x).__module__ != "torch" or type(x).__name__ != "Tensor":
+            return None
+        found += (x.shape, x.dtype, x.device, x.layout)
+    return tuple(found)
+
+
 def prepare() -> None:
-    """Compile the kernels, or read them from disk, where numba is installed: about a minute once per processor."""
+    """Compile every program, or read it from disk, where numba is installed: some seconds once per processor."""
     if native.installed():
-        import_module("solvers.kernels.host_call").address()
+        host = import_module("solvers.kernels.host_call")
+        host.address()
+        for method in (frame.DENSE, frame.LOW_RANK, frame.RESPONSE):
+            host.need(int(method))
 
 
 @lru_cache(maxsize=256)
@@ -79,11 +94,11 @@ def facts_of(problem: InnerProblem) -> Facts | None:
         return None
     total = math.nan if domain.total is None else domain.total
     if omega.quadratic and not omega.zero:
-        method = _BOX if domain.total is None else _DENSE
+        method = frame.BOX if domain.total is None else frame.DENSE
         return Facts(method, _QUADRATIC, omega.curvature, omega.tilt, total)
     if omega.entropy in ("binary", "shannon"):
         kind = _BINARY if omega.entropy == "binary" else _SHANNON
-        return Facts(_DENSE, kind, float(omega.gamma), 0.0, total)
+        return Facts(frame.DENSE, kind, float(omega.gamma), 0.0, total)
     return None
 
 
@@ -94,20 +109,20 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     for a device that has no compiled code.
     """
     backend = backend_of(v)
-    v, p0 = backend.stop_gradient((v, p0))
-    base, u, matrix, rank = _parts(problem, v)
+    if backend.name != "torch":  # which reads memory alone
+        v, p0 = backend.stop_gradient((v, p0))
+    base, u, matrix, rank = parts(problem, v)
     k, event = u.shape[-1], tuple(matrix.shape[-2:])
     if event[0] != k:
         problem.energy.check(v)  # says which axes differ: compiled code would read beyond them
     axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
     batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
-    count, shared = math.prod(batch), math.prod(matrix.shape[:-2]) == 1
-    flat = _rows(backend.xp, u, batch, 1)
-    square = matrix.reshape((1, *event)) if shared else _rows(backend.xp, matrix, batch, 2)
-    start = flat[:0] if p0 is None else _rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
-    threads = _threads(backend.name, count * event[0] * event[1])
-    given = _numbers(base, stop, k, _dtype(u), threads, rank)
-    p, error, steps, result = _caller(backend.name)(flat, square, start, given, otherwise, base, stop)
+    count = math.prod(batch)
+    flat, square = rows(backend.xp, u, batch, 1), matrices(backend.xp, matrix, batch)
+    start = flat[:0] if p0 is None else rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
+    threads = threads_for(backend.name, count * event[0] * event[1])
+    given = _numbers(base, stop, k, dtype_of(u), threads, rank)
+    p, error, steps, result = caller(backend.name).solve(flat, square, start, given, otherwise, base, stop)
     found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
     if len(batch) == 1:
         return found
@@ -115,7 +130,7 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     return whole
 
 
-def _rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
+def rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
     """x with all its batch axes, as one axis."""
     event = tuple(x.shape[x.ndim - rank :])
     if tuple(x.shape) != (*batch, *event):
@@ -123,11 +138,18 @@ def _rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
     return x if len(batch) == 1 else x.reshape((math.prod(batch), *event))
 
 
-def _dtype(x: Array) -> str:
+def matrices(xp: Any, matrix: Array, batch: tuple[int, ...]) -> Array:
+    """The matrices of a batch along one axis; one that all examples share is not copied."""
+    event = tuple(matrix.shape[-2:])
+    shared = math.prod(matrix.shape[:-2]) == 1
+    return matrix.reshape((1, *event)) if shared else rows(xp, matrix, batch, 2)
+
+
+def dtype_of(x: Array) -> str:
     return str(x.dtype).rpartition(".")[2]
 
 
-def _parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, int]:
+def parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, int]:
     """The same problem with an energy of this library, its linear term [..., k], its matrix U or A, and the rank of A.
 
     The rank is 0 for U.
@@ -151,13 +173,13 @@ def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int
     facts, domain = facts_of(problem), problem.domain
     assert facts is not None
     if rank:
-        facts = facts._replace(method=_SCALAR if rank == 1 else _LOW_RANK)
+        facts = facts._replace(method=frame.SCALAR if rank == 1 else frame.LOW_RANK)
     bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
     return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
 
 
 def _on_host(framework: str, arrays: list[Any]) -> bool:
-    kinds = {_dtype(x) for x in arrays}
+    kinds = {dtype_of(x) for x in arrays}
     if len(kinds) != 1 or not kinds <= {"float32", "float64"}:
         return False
     if framework == "torch":
@@ -171,7 +193,7 @@ def _strided() -> Any:
     return torch.strided
 
 
-def _threads(framework: str, numbers: int) -> int:
+def threads_for(framework: str, numbers: int) -> int:
     """How many threads the work is worth, within what the process may use."""
     worth = numbers // _ALONE
     if worth <= 1:
@@ -191,8 +213,9 @@ def _allowed() -> int:
 
 
 @cache
-def _caller(framework: str) -> Any:
-    return import_module(f"solvers.kernels.{_CALLERS[framework]}").solve
+def caller(framework: str) -> Any:
+    """The module that calls compiled code for a framework."""
+    return import_module(f"solvers.kernels.{_CALLERS[framework]}")
 
 
 _CALLERS = {"jax": "jax_call", "torch": "torch_call", "numpy": "host_call"}

@@ -14,6 +14,7 @@ import numpy as np
 from gfy.numerics.native import piece
 from solvers.kernels import factor
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, respond
 from solvers.kernels.vectors import add_multiple, address, unsound
 
@@ -106,16 +107,16 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
     k = p.shape[0]
     q, theta, other, e, D, best, slopes, dp, along = W[0], W[1], W[2], W[3], W[4], W[5], W[6], W[7], W[8]
     balanced = wanted == wanted
-    theta[:] = b
-    q[:] = 0.0
+    copy(b, theta)
+    fill(q, 0.0)
     if warm:
-        q[:] = p
+        copy(p, q)
         add_product(U, q, theta)
     tau, _ = respond(theta, low, high, kind, c, wanted, np.nan, p, D)
     least, still, steps, shift = np.inf, 0, 0, tau
     bad = unsound(address(U), k * k)
     while True:
-        other[:] = b
+        copy(b, other)
         add_product(U, p, other)
         shift, _ = respond(other, low, high, kind, c, wanted, shift, best, slopes)
         error = apart(best, p) + bad
@@ -133,7 +134,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
             e[j] = other[j] - theta[j]
         direction(U, D, e, balanced, which, T, C, y, x, tilt, dp)
         # q moves to p + dp: theta by e + U dp
-        along[:] = e
+        copy(e, along)
         add_product(U, dp, along)
         start = 0.0
         for j in range(k):
@@ -162,7 +163,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
             q[j] += scale * dp[j]
             theta[j] += scale * along[j]
         if steps % 8 == 7:  # sums that were carried along lose digits
-            theta[:] = b
+            copy(b, theta)
             add_product(U, q, theta)
         steps += 1
         if scale == 1.0 and same_face(low, high, kind, theta, p, q, D):
@@ -174,7 +175,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
 def settle(b, U, low, high, kind, c, wanted, tol, p, result, W):
     """The error of a p that was rounded to single precision, and how its solve ended with it."""
     other, best, slopes = W[0], W[1], W[2]
-    other[:] = b
+    copy(b, other)
     add_product(U, p, other)
     respond(other, low, high, kind, c, wanted, np.nan, best, slopes)
     error = apart(best, p)

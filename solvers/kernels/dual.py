@@ -11,6 +11,7 @@ import numpy as np
 
 from gfy.numerics.native import piece
 from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, clamp, respond
 
 EPS, SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
@@ -61,7 +62,7 @@ def scores(b, tilt, T, t, theta):
 def steepest(b, tilt, T, room):
     """The largest length of a label's row of A; NaN where a number of b or A is not finite."""
     most, sound = 0.0, 0.0
-    room[:] = 0.0
+    fill(room, 0.0)
     for i in range(T.shape[0]):
         for j in range(b.shape[0]):
             room[j] += T[i, j] * T[i, j]
@@ -160,7 +161,7 @@ def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
         p[j] = best[j] - p[j]
     products(T, m, p, R[5])
     cholesky_solve(H, L, R[5], R[6])
-    theta[:] = 0.0
+    fill(theta, 0.0)
     for i in range(m):
         for j in range(k):
             theta[j] += R[6, i] * T[i, j]
@@ -191,12 +192,12 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, 
         now = judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, R[4])
         if now < error or look == 0:
             error = now
-            kept[:] = p
+            copy(p, kept)
         if not error > tol or not now < np.inf or look == _LOOKS - 1 or steps >= max_steps:
             break
         if not correct(T, low, high, balanced, best, D, p, theta, R, H, L) and balanced:
             break
-    p[:] = kept
+    copy(kept, p)
     if not error < np.inf:
         return np.nan, steps, NOT_FINITE
     if error <= tol:

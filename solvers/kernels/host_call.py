@@ -12,67 +12,66 @@ from typing import Any
 
 import numpy as np
 
-_F32, _F64, _EXECUTE = 11, 12, 3
-_PATIENCE = 2.0  # seconds of compilation after which a line says what takes so long
-_LOCK = threading.Lock()
+from solvers.kernels import frame
 
-Given = tuple[int, Sequence[int]]  # an address, a shape
+_PATIENCE = 2.0  # seconds of compilation after which a line says what takes so long
+_LOCK = threading.RLock()
+
+Shape = tuple[int, int, int, int, int]
 
 
 @cache
-def _loaded() -> Any:
-    """The compiled handler; kept, as its memory is XLA's to call."""
-    line = "gfy: compiling the kernels for this processor; later runs find them on disk"
+def address() -> int:
+    """Where the compiled handler begins; XLA may call it as long as the process lives."""
+    return int(_patiently("handler", lambda: _entry().handler()).address)
+
+
+@cache
+def need(method: int) -> None:
+    """The program of a method is compiled, or read from disk, before the handler is asked for it."""
+    program = frame.PROGRAM_OF[method]
+    _patiently(f"program '{frame.PROGRAMS[program]}'", lambda: _entry().load(program))
+
+
+def _entry() -> Any:
+    from solvers.kernels import entry
+
+    return entry
+
+
+def _patiently(what: str, make: Callable[[], Any]) -> Any:
+    """make(), one thread at a time; a line says so where it takes long."""
+    line = f"gfy: compiling the {what} for this processor, some seconds; later runs find it on disk"
     notice = threading.Timer(_PATIENCE, lambda: print(line, file=sys.stderr, flush=True))
     notice.daemon = True
     notice.start()
     try:
-        from solvers.kernels.entry import compiled_handler
-
-        return compiled_handler()
+        with _LOCK:
+            return make()
     finally:
         notice.cancel()
 
 
-def address() -> int:
-    """Where the compiled handler begins."""
-    with _LOCK:
-        return int(_loaded().address)
-
-
 @cache
 def _call() -> Callable[[int], int]:
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(
-        address()
-    )  # releases the interpreter while it runs
+    where = _patiently("handler", lambda: _entry().direct()).address
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(where)  # releases the interpreter while it runs
 
 
-def run(wide: bool, inputs: Sequence[Given], outputs: Sequence[Given]) -> None:
-    """Call the handler with these arrays, which must be contiguous and stay alive; the last two outputs are int32."""
-    words: list[int] = []
-    places: list[int] = []
-    for data, shape in (*inputs, *outputs):
-        places.append(len(words))
-        words += (
-            48,
-            0,
-            _F64 if wide else _F32,
-            data,
-            len(shape),
-            0,
-            *shape,
-        )  # the handler knows its integers
-    lists, count = len(words), len(inputs)
-    frame = lists + len(places)
-    words += places
-    words += (176, 0, 0, 0, _EXECUTE, 40, 0, count, 0, 0, 40, 0, len(outputs), 0, 0, 48, 0, 0, 0, 0, 0, 0)
-    memory = array("q", words)
-    base = memory.buffer_info()[0]
-    for number, at in enumerate(places):
-        memory[at + 5] = base + 8 * (at + 6)
-        memory[lists + number] = base + 8 * at
-    memory[frame + 9], memory[frame + 14] = base + 8 * lists, base + 8 * (lists + count)
-    _call()(base + 8 * frame)
+def run(shape: Shape, how: tuple[int, int], inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    """Do the work of a method on a number of threads.
+
+    Args:
+        shape: Examples, coordinates, columns and number of the matrices, bytes of a number.
+        how: The method and the threads.
+        inputs: Addresses of scores, matrices, start (0 for none) and facts, contiguous and kept alive by the caller.
+        outputs: Addresses of what is written: see `entry`.
+    """
+    method, threads = how
+    need(method)
+    spare = (0,) * (6 - len(outputs))
+    memory = array("q", (*shape, *inputs, *outputs, *spare, method + 8 * threads))
+    _call()(memory.buffer_info()[0])
 
 
 def place(x: np.ndarray) -> int:
@@ -83,9 +82,24 @@ def place(x: np.ndarray) -> int:
 
 def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[np.ndarray, ...]:
     """The solve of NumPy arrays."""
-    inputs = [np.ascontiguousarray(x) for x in (u, matrix, start, facts)]
-    count, k = inputs[0].shape
+    count, k = u.shape
     floats = [np.empty((count, k), u.dtype), np.empty(count, u.dtype)]
-    outputs = [*floats, np.empty(count, np.int32), np.empty(count, np.int32)]
-    run(facts.itemsize == 8, *([(place(x), x.shape) for x in some] for some in (inputs, outputs)))
-    return tuple(outputs)
+    return _run((u, matrix, start, facts), (*floats, np.empty(count, np.int32), np.empty(count, np.int32)))
+
+
+def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, *_: Any) -> np.ndarray:
+    """How p answers to scores moved by r, of NumPy arrays."""
+    return _run((r, matrix, D, facts), (np.empty(r.shape, r.dtype),))[0]
+
+
+def _run(given: Sequence[Any], outputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    scores, matrix, start, facts = (np.ascontiguousarray(x) for x in given)
+    shape = (*scores.shape, matrix.shape[2], matrix.shape[0], facts.itemsize)
+    inputs = (place(scores), place(matrix), place(start) if len(start) else 0, place(facts))
+    run(shape, how(facts), inputs, [place(x) for x in outputs])
+    return outputs
+
+
+def how(facts: np.ndarray) -> tuple[int, int]:
+    """The method and the threads that facts name."""
+    return int(facts[frame.METHOD]), int(facts[frame.THREADS])

@@ -18,10 +18,10 @@ from jax.interpreters import batching, mlir
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Stop
-from solvers.kernels import host_call
+from solvers.kernels import frame, host_call
 from solvers.kernels.merge import merge
 
-_TARGET = "gfy_solve"
+TARGET = "gfy_solve"
 
 
 class Otherwise(NamedTuple):
@@ -44,21 +44,29 @@ def solve(
     u: Any, matrix: Any, start: Any, facts: np.ndarray, framework: Any, problem: InnerProblem, stop: Stop
 ) -> tuple[Any, ...]:
     """p [B, k], error, steps and result [B]; under jit, vmap and (as nothing depends on it) grad."""
-    _register()
+    register()
+    host_call.need(int(facts[frame.METHOD]))
     otherwise = Otherwise(framework, problem, stop)
     found: tuple[Any, ...] = _solve.bind(u, matrix, start, facts, otherwise=otherwise)
     return found
 
 
 @cache
-def _register() -> bool:
+def register() -> bool:
     """Make the handler known to XLA; where that fails, its calls go through the interpreter."""
     try:
         handler = jax.ffi.pycapsule(ctypes.cast(host_call.address(), ctypes.c_void_p))
-        jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
+        jax.ffi.register_ffi_target(TARGET, handler, platform="cpu")
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return False
     return True
+
+
+def response(*args: Any) -> Any:
+    """How p answers to moved scores: see `jax_response`, which is imported where it is first needed."""
+    from solvers.kernels import jax_response
+
+    return jax_response.response(*args)
 
 
 def _shapes(u: Any) -> tuple[Any, ...]:
@@ -76,8 +84,8 @@ def _through_python(*args: Any) -> Any:
 
 
 def _on_processor(context: Any, *args: Any, otherwise: Otherwise) -> Any:
-    if _register():
-        return jax.ffi.ffi_lowering(_TARGET)(context, *args)
+    if register():
+        return jax.ffi.ffi_lowering(TARGET)(context, *args)
     return mlir.lower_fun(_through_python, multiple_results=True)(context, *args)
 
 
@@ -87,8 +95,8 @@ def _elsewhere(*args: Any, otherwise: Otherwise) -> Any:
 
 @jax.jit
 def _eager(*args: Any) -> Any:
-    if _register():
-        return jax.ffi.ffi_call(_TARGET, _shapes(args[0]))(*args)
+    if register():
+        return jax.ffi.ffi_call(TARGET, _shapes(args[0]))(*args)
     return _through_python(*args)
 
 

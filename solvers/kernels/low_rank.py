@@ -23,6 +23,7 @@ from solvers.kernels.dual import (
     take_mean,
 )
 from solvers.kernels.ends import NOT_FINITE
+from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, respond
 
 _SEARCHES = 40
@@ -79,10 +80,11 @@ def blurred(b, T, t, D):
 
 @piece
 def identity(H, free):
-    free[:] = 0
-    H[:] = 0.0
+    for j in range(free.shape[0]):
+        free[j] = 0
     for i in range(H.shape[0]):
-        H[i, i] = 1.0
+        for j in range(H.shape[0]):
+            H[i, j] = 1.0 if i == j else 0.0
 
 
 @piece
@@ -96,7 +98,7 @@ def low_rank(
     steep = steepest(b, tilt, T, theta)
     if not steep < np.inf:
         return np.nan, 0, NOT_FINITE
-    t[:] = 0.0
+    fill(t, 0.0)
     if warm:
         products(T, m, p, t)
     scores(b, tilt, T, t, theta)
@@ -128,7 +130,8 @@ def low_rank(
                 identity(H, free)
                 update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
                 taken = 0.0
-            G[:] = H
+            for i in range(m):
+                copy(H[i], G[i])
             if balanced:
                 take_mean(T, D, G, R[6])
         else:
@@ -155,6 +158,6 @@ def low_rank(
             margin = 0.1 * (right - left)
             secant = left - at_left * (right - left) / (at_right - at_left)
             scale = min(max(secant, left + margin), right - margin)
-        t[:] = tried
+        copy(tried, t)
         steps += 1
     return finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, G, L)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gfy.numerics.native import piece
+from solvers.kernels.memory import fill
 from solvers.kernels.vectors import power_of_two
 
 QUADRATIC, BINARY, SHANNON = 0.0, 1.0, 2.0
@@ -101,8 +102,8 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
     for j in range(k):
         left, right = min(left, theta[j]), max(right, theta[j])
     if not right - left < np.inf:  # there is a NaN or an infinity
-        p[:] = np.nan
-        D[:] = 0.0
+        fill(p, np.nan)
+        fill(D, 0.0)
         return 0.0, 0.0
     left, right = left - level, right - level  # the sum is at least, and at most, what is wanted
     if kind != BINARY and wanted <= high[0]:  # what would put all of it on the largest score

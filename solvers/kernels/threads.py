@@ -8,7 +8,6 @@ Python's threads may call at once, and the interpreter's lock is never asked for
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +16,7 @@ from numba.extending import intrinsic
 
 _I64 = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
+TABLE = "gfy_programs"
 
 
 @intrinsic
@@ -29,53 +29,61 @@ def fetch_add(typing, address, amount):
     return types.int64(types.int64, types.int64), write
 
 
-def starter(work: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(start, wait): start(slot, x) runs work(x), compiled code of one integer, in a thread; slot is 8 bytes of memory.
+@intrinsic
+def table(typing):
+    """Where the table of programs begins: the symbol TABLE, which is made known before the code is loaded."""
 
-    start returns 0 where a thread was started; wait(slot) waits for its end. Where there are no such threads
-    (not POSIX) start always fails.
+    def write(context, build, signature, args):
+        module = build.module
+        found = module.globals.get(TABLE) or ir.GlobalVariable(module, _I64, TABLE)
+        return build.ptrtoint(found, _I64)
+
+    return types.int64(), write
+
+
+@intrinsic
+def start_at(typing, slot, program, x):
+    """Run the program at an address, a function of one integer, on x in a thread; slot is 8 bytes of memory.
+
+    Returns 0 where a thread was started. Where there are no such threads (not POSIX) it always fails.
     """
 
-    @intrinsic
-    def start(typing, slot, x):
-        work.compile((types.int64,))
-        made = work.overloads[(types.int64,)]
+    def write(context, build, signature, args):
+        if os.name != "posix":
+            return ir.Constant(_I64, 1)
+        body = ir.FunctionType(_BYTES, [_BYTES]).as_pointer()
+        kind = ir.FunctionType(ir.IntType(32), [_BYTES, _BYTES, body, _BYTES])
+        slot, program, x = args
+        given = [build.inttoptr(slot, _BYTES), ir.Constant(_BYTES, None)]
+        given += [build.inttoptr(program, body), build.inttoptr(x, _BYTES)]
+        return build.sext(build.call(_declare(build.module, "pthread_create", kind), given), _I64)
 
-        def write(context, build, signature, args):
-            if os.name != "posix":
-                return ir.Constant(_I64, 1)
-            context.active_code_library.add_linking_library(made.library)
-            module = build.module
-            name = f"gfy_thread_{made.fndesc.mangled_name}"
-            if name in module.globals:
-                thread = module.get_global(name)
-            else:
-                thread = ir.Function(module, ir.FunctionType(_BYTES, [_BYTES]), name)
-                thread.linkage = "internal"
-                inside = ir.IRBuilder(thread.append_basic_block())
-                given = inside.ptrtoint(thread.args[0], _I64)
-                context.call_internal_no_propagate(inside, made.fndesc, made.signature, [given])
-                inside.ret(ir.Constant(_BYTES, None))
-            kind = ir.FunctionType(ir.IntType(32), [_BYTES, _BYTES, thread.type, _BYTES])
-            create = _declare(module, "pthread_create", kind)
-            none = ir.Constant(_BYTES, None)
-            pointers = [build.inttoptr(x, _BYTES) for x in args]
-            return build.sext(build.call(create, [pointers[0], none, thread, pointers[1]]), _I64)
+    return types.int64(types.int64, types.int64, types.int64), write
 
-        return types.int64(types.int64, types.int64), write
 
-    @intrinsic
-    def wait(typing, slot):
-        def write(context, build, signature, args):
-            if os.name == "posix":
-                kind = ir.FunctionType(ir.IntType(32), [_I64, _BYTES])
-                handle = build.load(build.inttoptr(args[0], _I64.as_pointer()))
-                build.call(_declare(build.module, "pthread_join", kind), [handle, ir.Constant(_BYTES, None)])
-            return context.get_dummy_value()
+@intrinsic
+def run_at(typing, program, x):
+    """Run the program at an address on x, here."""
 
-        return types.void(types.int64), write
+    def write(context, build, signature, args):
+        body = ir.FunctionType(_I64, [_I64]).as_pointer()
+        return build.call(build.inttoptr(args[0], body), [args[1]])
 
-    return start, wait
+    return types.int64(types.int64, types.int64), write
+
+
+@intrinsic
+def wait(typing, slot):
+    """Wait for the end of the thread that `start_at` wrote to a slot."""
+
+    def write(context, build, signature, args):
+        if os.name == "posix":
+            kind = ir.FunctionType(ir.IntType(32), [_I64, _BYTES])
+            handle = build.load(build.inttoptr(args[0], _I64.as_pointer()))
+            build.call(_declare(build.module, "pthread_join", kind), [handle, ir.Constant(_BYTES, None)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), write
 
 
 def _declare(module: Any, name: str, kind: Any) -> Any:

@@ -15,8 +15,15 @@ def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[
     if type(u) is torch.Tensor and not torch.compiler.is_compiling() and not _wrapped(u, matrix, start):
         return _direct(u, matrix, start, facts)
     numbers = torch.tensor(facts.tolist(), dtype=u.dtype)
-    found: tuple[Any, ...] = _operator(u, matrix, start, numbers)
+    found: tuple[Any, ...] = _operator(u.detach(), matrix.detach(), start.detach(), numbers)
     return found
+
+
+def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, *_: Any) -> Any:
+    """How p answers to scores moved by r, [B, k]."""
+    if type(r) is torch.Tensor and not torch.compiler.is_compiling() and not _wrapped(r, matrix, D):
+        return _run((r, matrix, D), facts, (torch.empty_like(r, memory_format=torch.contiguous_format),))[0]
+    return _response(r, matrix, D, torch.tensor(facts.tolist(), dtype=r.dtype))
 
 
 def _wrapped(*tensors: Any) -> bool:
@@ -26,12 +33,20 @@ def _wrapped(*tensors: Any) -> bool:
 
 
 def _direct(u: Any, matrix: Any, start: Any, facts: np.ndarray) -> tuple[Any, ...]:
-    inputs = [x.contiguous() for x in (u, matrix, start)]
-    outputs = _outputs(u)
-    wide = facts.itemsize == 8
-    given = [(x.data_ptr(), x.shape) for x in inputs]
-    given.append((host_call.place(facts), facts.shape))
-    host_call.run(wide, given, [(x.data_ptr(), x.shape) for x in outputs])
+    return _run((u, matrix, start), facts, _outputs(u))
+
+
+def _run(given: tuple[Any, ...], facts: np.ndarray, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    scores, matrix, start = (x if x.is_contiguous() else x.contiguous() for x in given)
+    count, k = scores.shape
+    inputs = (
+        scores.data_ptr(),
+        matrix.data_ptr(),
+        start.data_ptr() if len(start) else 0,
+        host_call.place(facts),
+    )
+    shape = (count, k, matrix.shape[2], matrix.shape[0], facts.itemsize)
+    host_call.run(shape, host_call.how(facts), inputs, [x.data_ptr() for x in outputs])
     return outputs
 
 
@@ -69,3 +84,24 @@ def _over_axis(info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
 
 
 _operator.register_vmap(_over_axis)
+
+
+@torch.library.custom_op("gfy::response", mutates_args=(), device_types="cpu")
+def _response(r: torch.Tensor, matrix: torch.Tensor, D: torch.Tensor, facts: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _run((r, matrix, D), facts.numpy(), (torch.empty(r.shape, dtype=r.dtype),))[0]
+    return found
+
+
+@_response.register_fake
+def _(r: Any, matrix: Any, D: Any, facts: Any) -> Any:
+    return torch.empty(r.shape, dtype=r.dtype)
+
+
+def _response_over_axis(info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
+    from solvers.kernels.merge import merge
+
+    found = _response(*merge(torch, info.batch_size, dims, args))
+    return found.reshape(info.batch_size, found.shape[0] // info.batch_size, found.shape[1]), 0
+
+
+_response.register_vmap(_response_over_axis)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
+from solvers.kernels.response import response
 from solvers.loop import check
 from solvers.methods.projected_newton import ProjectedNewton, by_framework
 
@@ -64,3 +66,7 @@ class ActiveSet:
         if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
+
+    def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
+        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        return response(problem, v, p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -12,6 +13,7 @@ from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
+from solvers.kernels.response import response
 from solvers.loop import check, run
 from solvers.methods.newton_system import by_cholesky, by_conjugate_gradients
 
@@ -102,6 +104,10 @@ class ProjectedNewton:
         if self.linear_solve == "auto" and call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return run(self, problem, v, p0, stop)
+
+    def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
+        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        return response(problem, v, p)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
         # the fixed-point map leaves any p0 with scores of its own, and is one step ahead

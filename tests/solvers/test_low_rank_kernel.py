@@ -73,7 +73,7 @@ def test_on_many_threads_as_on_one(
 ) -> None:
     v = problems.place(problems.pairwise(rng, 37, 60, 3), backend)
     one = solve(problem_of(), v)
-    monkeypatch.setattr(call, "_threads", lambda *_: 5)
+    monkeypatch.setattr(call, "threads_for", lambda *_: 5)
     many = solve(problem_of(), v)
     for a, b in zip(one, many, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from bench.gates.bars.line import Bar, Line, Scale
 from bench.measure.clock import LoadMeter, overloaded
@@ -36,7 +38,11 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-k", dest="only", action="append", default=[], metavar="WORD",
                         help="only bars whose name contains WORD; may be repeated")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="name the bars and stop")
-    parser.add_argument("--store", metavar="FILE", help="also put the rows into this result file")
+    parser.add_argument(
+        "--store",
+        metavar="FILE",
+        help="also keep the rows: a run of all bars replaces this file, one of some (-k) adds to it",
+    )
     parser.add_argument("--rounds", type=int, default=7, help="how often everyone takes a turn (7)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
     parser.add_argument("--backend", action="append", choices=["jax", "torch"], help="one framework only")
@@ -83,6 +89,22 @@ def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Lin
     return lines
 
 
+@contextmanager
+def _kept(path: str | None, whole: bool) -> Iterator[str | None]:
+    """Where the rows go: a whole run is written beside the file and takes its place once it has ended.
+
+    A published table is so of one run and one commit; a run that breaks off leaves the file as it was.
+    """
+    if path is None or not whole:
+        yield path
+        return
+    fresh = Path(f"{path}.run")
+    fresh.unlink(missing_ok=True)
+    yield str(fresh)
+    if fresh.exists():
+        fresh.replace(path)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     asked = options(argv)
     os.environ.setdefault("JAX_ENABLE_X64", "1")
@@ -95,7 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     scale = Scale(asked.tiny, asked.rounds, 0.02 if asked.tiny else 0.25, asked.device,
                   tuple(asked.backend or ("jax", "torch")))  # fmt: skip
-    lines = run(chosen, scale, asked.store)
+    with _kept(asked.store, whole=not asked.only) as store:
+        lines = run(chosen, scale, store)
     short = [line for line in lines if line.verdict == "SHORT"]
     print(f"\n{sum(line.holds for line in lines)} of {len(lines)} lines hold", end="")
     print(f"; short: {', '.join(dict.fromkeys(line.bar_name for line in short))}" if short else "")

@@ -76,23 +76,18 @@ def conditioned(family: str, k: int, batch: int, condition: float) -> Named:
     return make_problem(family, params, 0, draw=(0, k, batch, int(condition)))
 
 
-def _dense_box(scale: Scale) -> list[Line]:
-    sizes = [(8, 8)] if scale.tiny else [(14, 128), (50, 64), (174, 256)]
-    lines = []
-    for k, batch in sizes:
-        for condition in (30.0, 1e6):
-            work = conditioned("quadratic-gini-box", k, batch, condition)
-            rivals = ((BOX_CODES, 3.0, "native code"),)
-            lines += race(f"dense-box-k{k}-c{condition:g}", work, "Auto", rivals, scale)
-    return lines
+def _dense(kind: str, k: int, batch: int, condition: float, codes: Sequence[str]) -> Bar:
+    """A bar of one size: dense problems on a box or a simplex against every code that knows the set."""
+    name = f"dense-{kind}-k{k}-c{condition:g}"
 
+    def measure(scale: Scale) -> list[Line]:
+        work = conditioned(f"quadratic-gini-{kind}", scale.size(k, 8), scale.size(batch, 8), condition)
+        return race(name, work, "Auto", ((codes, 3.0, "native code"),), scale)
 
-def _dense_simplex(scale: Scale) -> list[Line]:
-    lines = []
-    for k in (8,) if scale.tiny else (50, 200):
-        work = conditioned("quadratic-gini-simplex", k, scale.size(64, 8), 100.0)
-        lines += race(f"dense-simplex-k{k}", work, "Auto", ((SIMPLEX_CODES, 3.0, "native code"),), scale)
-    return lines
+    claim = (
+        f"dense {kind}, k = {k}, batch {batch}, condition {condition:g}: both frameworks >= 3 x native codes"
+    )
+    return Bar(name, "speed", claim, measure)
 
 
 def _low_rank(rank: int, scale: Scale) -> list[Line]:
@@ -104,8 +99,8 @@ def _low_rank(rank: int, scale: Scale) -> list[Line]:
 
 
 BARS = (
-    Bar("dense-box", "speed", "dense box, k = 14, 50, 174: both frameworks >= 3 x native codes", _dense_box),
-    Bar("dense-simplex", "speed", "dense simplex, k = 50, 200: >= 3 x native codes", _dense_simplex),
+    *(_dense("box", k, n, c, BOX_CODES) for k, n in ((14, 128), (50, 64), (174, 256)) for c in (30.0, 1e6)),
+    *(_dense("simplex", k, 64, 100.0, SIMPLEX_CODES) for k in (50, 200)),
     Bar("rank1", "speed", "rank 1: >= 5 x the same idea, >= 100 x QP codes", partial(_low_rank, 1)),
     Bar("rank8", "speed", "rank 8: >= 50 x every general QP code", partial(_low_rank, 8)),
 )

@@ -243,7 +243,7 @@ HOST = (
 # Those whose time is not proportional to the number of examples, or who are close rivals: timed on the whole batch.
 WHOLE = (
     "MujocoBoxQP", "jaxopt MirrorDescent", "ScipyFindRoot", "JaxoptBisection", "torch bisection", "ByHand",
-    "ByHand in JAX", "JaxoptBoxCDQP", "JaxoptProjectedGradient",
+    "ByHand in JAX", "JaxoptBoxCDQP",
 )  # fmt: skip
 
 

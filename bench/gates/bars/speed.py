@@ -140,7 +140,12 @@ def registered_bars() -> tuple[Bar, ...]:
 
 
 BARS = (
-    _plain("rank1-shannon", "pairwise-shannon", 1, Race(("DualNewton",), SMOOTH_PEERS, 100.0)),
+    _plain("rank1-shannon", "pairwise-shannon", 1, Race(("DualNewton",), SMOOTH_PEERS, 100.0, examples=8)),
     _simplex("simplex-shannon", ("MirrorAscent", "ProjectedGradient", "Auto"), ENTROPY_PEERS),
-    _plain("concave-spen", "concave-spen", None, Race(("DualNewton",), ("JaxoptProjectedGradient",), 3.0)),
+    _plain(
+        "concave-spen",
+        "concave-spen",
+        None,
+        Race(("DualNewton",), ("JaxoptProjectedGradient",), 3.0, examples=8),
+    ),
 )

@@ -116,6 +116,21 @@ def test_the_command_prints_stores_and_exits(
     assert "SHORT" in capsys.readouterr().out
 
 
+def test_a_whole_run_replaces_the_rows_and_one_bar_adds_to_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = tmp_path / "bars.sqlite"
+    monkeypatch.setattr(command, "catalogue", lambda: fake_bars(12.0))
+    command.main(["--store", str(store)])
+    assert len(load(store)) == 4, "two contenders, and a line of each bar"
+    monkeypatch.setattr(command, "catalogue", lambda: fake_bars(13.0)[:1])
+    command.main(["-k", "one", "--store", str(store)])
+    assert (load(store)["score_name"] == "two: another").any()
+    command.main(["--store", str(store)])
+    assert not (load(store)["score_name"] == "two: another").any()
+    assert [file.name for file in tmp_path.iterdir() if file.name.endswith(".run")] == []
+
+
 def test_a_bar_that_breaks_is_short_and_an_unknown_one_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,8 +147,11 @@ def test_every_bar_of_the_two_issues_is_in_the_catalogue() -> None:
     names = [bar.name for bar in command.catalogue()]
     assert len(set(names)) == len(names)
     assert {bar.issue for bar in command.catalogue()} == {"speed", "gradients"}
-    speed = ("dense-box", "dense-simplex", "rank1", "rank8", "rank1-shannon", "concave-spen", "growth", "memory",
-             "threads", "warm-start", "frameworks", "by-hand", "training-epoch")  # fmt: skip
+    speed = (
+        "dense-box-k14-c30", "dense-box-k174-c1e+06", "dense-simplex-k200-c100", "rank1", "rank8", "rank1-shannon",
+        "concave-spen", "growth", "memory", "threads", "warm-start", "frameworks", "by-hand",
+        "training-epoch",
+    )  # fmt: skip
     gradients = ("envelope-dense", "envelope-cost", "implicit-cost", "agreement", "unrolled-memory", "layers")
     for name in (*speed, *gradients):
         assert name in names

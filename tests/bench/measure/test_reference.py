@@ -71,8 +71,8 @@ def test_a_wrong_derivative_of_the_maximiser_is_seen_where_the_loss_is_blind() -
     class Thrice(gfy.Implicit):
         """dp*/dv three times too large, which the loss multiplies by zero."""
 
-        def attach(self, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop()) -> Any:
-            q = super().attach(problem, v, p, stop)
+        def attach(self, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop(), solver: Any = None) -> Any:
+            q = super().attach(problem, v, p, stop, solver)
             return p + 3.0 * (q - q.detach())
 
     args = (bench.inputs[0], bench.targets, bench.start, 1e-12)
