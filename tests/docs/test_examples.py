@@ -22,7 +22,7 @@ NEEDS = {
 }
 
 
-SLOW = {"reproduce_table"}
+SLOW = {"hopfield_retrieval", "reproduce_table"}
 
 
 @pytest.mark.parametrize(
