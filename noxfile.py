@@ -38,6 +38,20 @@ def run(session: nox.Session, program: str, *args: str, **env: str) -> None:
     session.run(str(BIN / program), *args, env=env, external=True)
 
 
+LAYERS = ("cvxpylayers", "diffcp", "pyepo", "pathos", "dill", "multiprocess", "pox", "ppft")
+
+
+def peers_that_are_layers(session: nox.Session, *names: str) -> None:
+    """Install peers into the shared environment without what they ask for; where they cannot be had, they are left out.
+
+    qpth wants a numpy below 2, which JAX cannot have, and runs with a newer one.
+    """
+    how = ("--quiet", "--disable-pip-version-check", "--no-deps", "-c", "constraints.txt")
+    env = {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+    pip = (str(BIN / "python"), "-m", "pip", "install", *how, *names)
+    session.run(*pip, env=env, external=True, success_codes=[0, 1])
+
+
 @nox.session(default=False)
 def everything(session: nox.Session) -> None:
     """Make the environment with both frameworks, the peers, the reports and the test tools."""
@@ -115,6 +129,7 @@ def typecheck(session: nox.Session) -> None:
 @in_everything()
 def compare(session: nox.Session) -> None:
     """Measure solvers x gradient modes x problems and write the report: `gfy compare`."""
+    peers_that_are_layers(session, *LAYERS)
     run(session, "gfy", "compare", *session.posargs)
 
 
@@ -139,9 +154,7 @@ def bench(session: nox.Session) -> None:
 @in_everything()
 def bars(session: nox.Session) -> None:
     """Hold the speed and gradient bars: ratio and bar side by side, exit 1 where one falls short."""
-    # Without what they ask for: qpth wants a numpy below 2, which JAX cannot have, and runs with a newer one.
-    layers = ("qpth", "cvxpylayers", "diffcp")
-    run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "-c", "constraints.txt", *layers)
+    peers_that_are_layers(session, "qpth", *LAYERS)
     run(session, "python", "-m", "bench.bars", *session.posargs)
 
 

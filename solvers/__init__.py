@@ -15,6 +15,7 @@ from solvers.methods.projected_gradient import ProjectedGradient
 from solvers.methods.projected_newton import ProjectedNewton
 from solvers.peers.by_hand import ByHand
 from solvers.peers.clarabel_native import Clarabel
+from solvers.peers.cvxpy_layer import CvxpyLayers
 from solvers.peers.cvxpy_reference import CvxpyReference
 from solvers.peers.daqp_qp import Daqp
 from solvers.peers.jaxopt_box_cdqp import JaxoptBoxCDQP
@@ -25,6 +26,7 @@ from solvers.peers.mujoco_box_qp import MujocoBoxQP
 from solvers.peers.osqp_native import Osqp
 from solvers.peers.piqp_qp import Piqp
 from solvers.peers.proxsuite_qp import Proxsuite
+from solvers.peers.pyepo_frank_wolfe import PyepoFrankWolfe
 from solvers.peers.qpax_qp import Qpax
 from solvers.peers.quadprog_qp import Quadprog
 from solvers.peers.scalar_dual import JaxoptBisection, ScipyFindRoot
@@ -38,6 +40,7 @@ __all__ = [
     "Clarabel",
     "ClosedForm",
     "CoordinateAscent",
+    "CvxpyLayers",
     "CvxpyReference",
     "Daqp",
     "DualNewton",
@@ -56,6 +59,7 @@ __all__ = [
     "ProjectedGradient",
     "ProjectedNewton",
     "Proxsuite",
+    "PyepoFrankWolfe",
     "Qpax",
     "Quadprog",
     "ScipyFindRoot",

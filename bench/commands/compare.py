@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 Many = "may be given several times"
+BESIDE = 2  # groups that are prepared side by side, at most: each has both frameworks in its memory
 
 
 def compare(
@@ -75,7 +76,7 @@ def compare(
 
     Examples:
 
-        gfy compare                                         the default suite, about twenty minutes
+        gfy compare                                         the default suite, under five minutes on two cores
 
         gfy compare --suite smoke --backend torch           a quick look
 
@@ -158,7 +159,9 @@ def measure(
 
     with Store(out / "compare.sqlite") as store:
         env = compilation_cache(out)
-        executor = make_executor(store, environment.row_facts(), scheduler, jobs, env=env)
+        # Timed calls have the machine to themselves; what comes before and after them is done side by side.
+        beside = jobs if suite.accuracy_only else min(BESIDE, environment.cores())
+        executor = make_executor(store, environment.row_facts(), scheduler, beside, env=env)
         executor.refuse(plan.left_out)
         todo = plan.groups if fresh else executor.remaining(plan.groups, retry)
         total = sum(len(group.cells) for group in todo)
@@ -195,7 +198,9 @@ def under_load(rows: int, passes: int) -> str:
 def show_plan(plan: Plan, wide: bool = False) -> None:
     """What would be measured, and what is left out: one line per reason, with how many cells it concerns."""
     from bench.commands.terminal import show
+    from bench.plan.estimate import estimate
     from bench.plan.matrix import reasons
+    from bench.store import environment
 
     lines = []
     for group in plan.groups:
@@ -219,8 +224,17 @@ def show_plan(plan: Plan, wide: bool = False) -> None:
     if left:
         show(["solver", "gradient", "problems", "reason"], left, "Left out", wide)
     typer.echo(
-        f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out.", err=True
+        f"{len(plan.cells)} cells in {len(plan.groups)} groups; {len(plan.left_out)} left out. "
+        f"Measuring them takes about {_duration(estimate(plan, environment.cores()))}.",
+        err=True,
     )
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words: "40 s", "4 minutes", "2.5 hours"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def _several(names: list[str], most: int = 2) -> str:

@@ -8,13 +8,14 @@ process reaches the verdict.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import gfy
-from bench.measure.programs import Bench, to_numpy
+from bench.measure.programs import Bench, set_up, to_numpy
 from bench.plan.matrix import Cell
 from bench.store.keys import canonical
 from gfy.backend import tree_map
@@ -254,17 +255,29 @@ def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: C
     return {"status": "not converged", "reason": reason}
 
 
-_courts: dict[str, Court] = {}  # the last one only: a group's cells are judged one after the other
+COURTS = 8  # problems that the judge keeps: groups that differ in the framework alone have one reference
+_courts: OrderedDict[str, Court] = OrderedDict()
 
 
 def _court(cell: Cell, limit_s: float) -> Court:
-    place = {n: cell.columns[n] for n in ("problem_params", "seed", "backend", "device", "dtype")}
-    name = canonical({"problem": cell.problem, **place})
-    if name not in _courts:
-        _courts.clear()
-        from bench.measure.group import build
-        from bench.measure.reference import reference
+    """The problem of a cell and its reference, made once for all frameworks where the energy is not bound to one."""
+    from bench.measure.group import instance_of
+    from bench.measure.reference import reference
 
-        bench = build(cell)
-        _courts[name] = Court(bench, reference(bench, limit_s))
+    place = {n: cell.columns[n] for n in ("problem_params", "seed", "dtype")}
+    name = canonical({"problem": cell.problem, **place})
+    bound = {n: cell.columns[n] for n in ("backend", "device")}
+    for known in (name, canonical({"problem": cell.problem, **place, **bound})):
+        if known in _courts:
+            _courts.move_to_end(known)
+            return _courts[known]
+    instance = instance_of(cell)
+    if instance.problem.energy.array_api:
+        bench = set_up(instance, "numpy", "cpu", str(cell.columns["dtype"]))
+    else:
+        bench = set_up(instance, bound["backend"], bound["device"], str(cell.columns["dtype"]))
+        name = canonical({"problem": cell.problem, **place, **bound})
+    _courts[name] = Court(bench, reference(bench, limit_s))
+    while len(_courts) > COURTS:
+        _courts.popitem(last=False)
     return _courts[name]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,10 +20,20 @@ from typing import Any
 import numpy as np
 
 SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
+ENOUGH = 3  # samples with which an order that is clear is taken for settled
+CLEAR = 1.25  # the factor by which all samples of a program must lie above or below all those of another
 LARGEST_BUNCH = 64  # calls within one sample
 MOST = 50  # samples of one turn
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PAUSES = "GFY_PAUSES"  # names the file that tells this process for how many seconds it has been made to stand still
 LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
+
+
+def working_seconds() -> float:
+    """A clock that stands still while this process does, because somebody else of its run is being timed."""
+    file = os.environ.get(PAUSES)
+    paused = struct.unpack("d", os.pread(int(file), 8, 0))[0] if file else 0.0
+    return time.perf_counter() - float(paused)
 
 
 @dataclass
@@ -45,13 +56,14 @@ class Program:
     intact: Callable[..., bool] = lambda *given: True  # whether a call left what it was given as it was
     last: tuple[tuple[Any, ...], Any] | None = None
     over: bool = False  # it is not timed any further
+    contests: frozenset[Any] = frozenset()  # programs that have one in common are ranked beside each other
 
     def once(self) -> tuple[float, Any]:
         """Seconds of one call, and what it returned."""
         given = self.fresh()
-        begin = time.perf_counter()
+        begin = working_seconds()
         result = self.sync(self.call(*given))
-        seconds = time.perf_counter() - begin
+        seconds = working_seconds() - begin
         self.last = given, result
         return seconds, result
 
@@ -113,7 +125,9 @@ def rotate(
 ) -> None:
     """Time all programs in turn, `repeat` rounds in shuffled order; one that has spent its budget rests.
 
-    Everyone gets three samples, however slow, unless a single call takes longer than the budget.
+    Everyone gets three samples, however slow, unless a single call takes longer than the budget. After three, a program
+    that takes part in a contest rests too as soon as its place is settled: all its samples lie clear of those of every
+    rival.
 
     Args:
         programs: What is timed; their samples are filled.
@@ -128,7 +142,8 @@ def rotate(
             memory is raised in any case, as it ends the process's use for the others.
     """
     rng = np.random.default_rng(seed)
-    waiting = list(programs)
+    everyone = list(programs)
+    waiting = list(everyone)
     spent = {id(p): 0.0 for p in waiting}
     for program in waiting:
         program.over = False  # it may have been timed before
@@ -155,6 +170,10 @@ def rotate(
                 if number == repeat - 1 or (spent[id(program)] >= budget and not few):
                     program.over = True
                     finished(program)
+            for program in waiting:
+                if not program.over and settled(program, everyone):
+                    program.over = True
+                    finished(program)
             waiting = [program for program in waiting if not program.over]
             if not waiting:
                 break
@@ -162,6 +181,15 @@ def rotate(
         hand(None)
         if collecting:
             gc.enable()
+
+
+def settled(program: Program, everyone: list[Program]) -> bool:
+    """Whether more samples would not change a program's place among its rivals."""
+    if not program.contests or len(program.samples) < ENOUGH:
+        return False
+    rivals = [r for r in everyone if r is not program and r.contests & program.contests and r.samples]
+    low, high = min(program.samples), max(program.samples)
+    return all(high * CLEAR < min(r.samples) or low > CLEAR * max(r.samples) for r in rivals)
 
 
 def lacks_memory(error: BaseException) -> bool:

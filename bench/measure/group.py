@@ -26,6 +26,7 @@ from bench.measure.programs import (
 )
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
+from bench.problems.base import Instance
 from gfy.backend import leaves
 from gfy.errors import GfyValueError
 
@@ -75,25 +76,39 @@ class Preparation:
     def __init__(self, bench: Bench, settings: Settings, device: str) -> None:
         self._bench, self._settings, self._device = bench, settings, device
         self._staged: dict[Any, Staged] = {}
-        self._forwards: dict[Any, tuple[Program, dict[str, Any], dict[str, Any]]] = {}
+        self._programs: dict[Any, tuple[Staged, Program, dict[str, Any]]] = {}
 
     def first(
         self, make: Any, cell: Cell, mode: Any, starts: Any = None
     ) -> tuple[Staged, Program, dict[str, Any]]:
-        """A staged program that has run once, and its memory."""
-        staged = self.stage(make, cell, mode)
-        program = staged.at(given_tolerance(cell), starts)
-        program.owner = cell.name
-        with Peak(self._bench.backend.name, self._device) as peak:
-            program.first()
-        untouched(program)
-        return staged, program, peak.columns()
+        """A staged program that has run once, and its memory; cells whose work is the same share one."""
+        key = (*self._work(make, cell, mode), self._level(cell, mode))
+        if key not in self._programs:
+            staged = self.stage(make, cell, mode)
+            program = staged.at(given_tolerance(cell), starts)
+            program.owner = cell.name
+            with Peak(self._bench.backend.name, self._device) as peak:
+                program.first()
+            untouched(program)
+            self._programs[key] = staged, program, peak.columns()
+        program = self._programs[key][1]
+        program.contests |= {(make.__name__, float(cell.columns["tol"]))}
+        return self._programs[key]
+
+    def _work(self, make: Any, cell: Cell, mode: Any) -> tuple[Any, ...]:
+        """What a program does, whatever its tolerance."""
+        own = make is not forward or mode.name == "unrolled"
+        return make.__name__, cell.solver, repr(mode) if own else None
+
+    def _level(self, cell: Cell, mode: Any) -> float | None:
+        """The tolerance, or None where the work is the same at each: fixed steps, or a solver that does not look."""
+        blind = mode.name == "unrolled" or getattr(solver_of(cell.solver), "ignores_tolerance", False)
+        return None if blind else given_tolerance(cell)
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """The staged program of a solver and mode that fits the cell's tolerance."""
         tol, steps = given_tolerance(cell), int(cell.columns["max_steps"])
-        own = make is not forward or mode.name == "unrolled"
-        key = (make, cell.solver, repr(mode) if own else None)
+        key = self._work(make, cell, mode)
         known = self._staged.get(key)
         if known is not None and known.fits(tol):
             return known
@@ -101,23 +116,21 @@ class Preparation:
         # A solver of steps is stopped by the loop, which compares; of any other it is not known what it does with it.
         fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
         fixed = fixed or (True if known is not None and not known.dynamic else fixed)
-        self._staged[key] = Staged(self._bench, make(self._bench, solver, mode, steps), tol, cell.name, fixed)
+        work, title = make(self._bench, solver, mode, steps), f"{key}, {steps} steps"
+        self._staged[key] = Staged(self._bench, work, tol, cell.name, fixed, title)
         return self._staged[key]
 
-    def forward(self, cell: Cell, mode: Any) -> tuple[Program, dict[str, Any], dict[str, Any]]:
+    def forward(self, cell: Cell, mode: Any) -> tuple[Program, dict[str, Any]]:
         """The solves of one solver at one tolerance, shared by the cells that differ in the gradient mode."""
-        tol = float(cell.columns["tol"])
-        key = (cell.solver, tol, repr(mode) if mode.name == "unrolled" else None)
-        if key not in self._forwards:
-            staged, program, columns = self.first(forward, cell, mode)
-            if self._settings.break_even and self._bench.backend.staged:
-                columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
-            self._forwards[key] = program, answer(program), columns
-        return self._forwards[key]
+        staged, program, columns = self.first(forward, cell, mode)
+        if self._settings.break_even and self._bench.backend.staged:
+            columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
+        return program, columns
 
     def __call__(self, cell: Cell) -> Prepared:
         mode = registry.gradient_of(cell.columns)
-        program, first, columns = self.forward(cell, mode)
+        program, columns = self.forward(cell, mode)
+        first = answer(program)
         prepared = Prepared(cell, program, evidence={"first": first}, columns=dict(columns))
         if not all(np.isfinite(p).all() for p in first["p"]):
             return prepared  # there is nothing to differentiate
@@ -152,8 +165,8 @@ def solver_of(text: str) -> Any:
     return registry.make_solver(text)
 
 
-def build(cell: Cell) -> Bench:
-    """The arrays a group works on, from the columns of any of its cells."""
+def instance_of(cell: Cell) -> Instance:
+    """The problem of a cell in NumPy, made anew from what names it."""
     columns = cell.columns
     work = registry.make_problem(cell.problem, columns["problem_params"], int(columns["seed"]))
     if not work.same_numbers(columns.get("problem_probe")):
@@ -161,7 +174,13 @@ def build(cell: Cell) -> Bench:
             f"The problem {work.name} made other numbers from the seed {work.seed} than when it was planned: its "
             "recipe must draw from nothing but the generator that it is given."
         )
-    return set_up(work.instance, columns["backend"], columns["device"], columns["dtype"])
+    return work.instance
+
+
+def build(cell: Cell) -> Bench:
+    """The arrays a group works on, from the columns of any of its cells."""
+    columns = cell.columns
+    return set_up(instance_of(cell), columns["backend"], columns["device"], columns["dtype"])
 
 
 def complaint(error: BaseException) -> dict[str, Any]:

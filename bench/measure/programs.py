@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import pickle
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gfy
-from bench.measure.clock import Program
+from bench.measure.clock import Program, working_seconds
 from bench.measure.compiled import saved_seconds
 from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
 COTANGENT_SEED = 17
 VARIANTS = 64  # sizes that the inputs of timed calls take in turn
+KEPT = 512  # compiled programs that a process keeps
+_compiled: OrderedDict[tuple[Any, float | None], tuple[Callable[..., Any], dict[str, Any]]] = OrderedDict()
 
 
 class TracedStop(gfy.Stop):
@@ -52,6 +55,20 @@ class Bench:
     def host(self) -> tuple[Any, Any]:
         """The inputs and the targets as NumPy arrays of the dtype that is measured; nobody is handed these."""
         return tree_map(lambda x: np.array(self.backend.to_numpy(x)), (self.inputs, self.targets))
+
+    @cached_property
+    def _same(self) -> Any:
+        """What two benches have in common that may share a compiled program; None where that cannot be told."""
+        try:
+            problem = pickle.dumps(self.problem)
+        except Exception:  # a function of the user's own that no name leads to
+            return None
+        arrays = (self.inputs[0], self.targets, self.start)
+        return problem, repr(tree_map(lambda x: (x.shape, str(x.dtype), str(x.device)), arrays))
+
+    def staging_key(self, title: str) -> tuple[str, Any] | None:
+        """The name of a compiled program that this bench may share with others of its kind, or None."""
+        return None if self._same is None else (title, self._same)
 
     @cached_property
     def axes(self) -> Any:
@@ -151,22 +168,33 @@ def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any,
     """What JAX makes of a function before it is lowered, and the seconds that took."""
     import jax
 
-    begin = time.perf_counter()
-    return jax.jit(function).trace(*args), time.perf_counter() - begin
+    begin = working_seconds()
+    return jax.jit(function).trace(*args), working_seconds() - begin
 
 
 def calls_host(traced: Any) -> bool:
     """Whether a traced program calls back to Python on the host."""
-    return "pure_callback" in str(traced.jaxpr)
+    waiting, seen = [traced.jaxpr], set()
+    while waiting:
+        part = waiting.pop()
+        inner = getattr(part, "jaxpr", part)  # a closed one holds its equations one level down
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif hasattr(inner, "eqns") and id(inner) not in seen:
+            seen.add(id(inner))
+            if any(equation.primitive.name == "pure_callback" for equation in inner.eqns):
+                return True
+            waiting += [value for equation in inner.eqns for value in equation.params.values()]
+    return False
 
 
 def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
-    begin = time.perf_counter()
+    begin = working_seconds()
     lowered = traced.lower()
-    done, saved = time.perf_counter(), saved_seconds()
+    done, saved = working_seconds(), saved_seconds()
     compiled = lowered.compile()
-    compiling = time.perf_counter() - done + saved_seconds() - saved
+    compiling = working_seconds() - done + saved_seconds() - saved
     facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": compiling}
     memory = compiled.memory_analysis()
     if memory is not None:
@@ -180,11 +208,18 @@ class Staged:
     The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless it is
     `fixed`, or it is not known (None) and the program calls the host, where an argument of the outer program cannot be
     read. A solver says by its attribute `fixed_tolerance` whether it must know its tolerance while it is staged; one
-    that has no `step` and does not say is taken to.
+    that has no `step` and does not say is taken to. A program with a `title`, which says all that it depends on beside
+    the bench, is kept: another seed of the same problem, or a later pass, finds it compiled.
     """
 
     def __init__(
-        self, bench: Bench, function: Callable[..., Any], tol: float, owner: str, fixed: bool | None = None
+        self,
+        bench: Bench,
+        function: Callable[..., Any],
+        tol: float,
+        owner: str,
+        fixed: bool | None = None,
+        title: str | None = None,
     ) -> None:
         self._bench, self._function, self._owner = bench, function, owner
         self.facts: dict[str, Any] = {}
@@ -193,6 +228,12 @@ class Staged:
         self._eager: float | None = None
         if not bench.backend.staged:
             self._run = function
+            return
+        known = None if title is None else bench.staging_key(title)
+        if (known, None) in _compiled or (known, tol) in _compiled:
+            key = (known, None) if (known, None) in _compiled else (known, tol)
+            self._run, self.facts = _compiled[key]
+            self.fixed_tol, self.dynamic = key[1], key[1] is None
             return
         args = (bench.inputs[0], bench.targets, bench.start, tol)
         if not fixed:
@@ -203,6 +244,10 @@ class Staged:
             self.fixed_tol = tol
             traced, seconds = trace_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
         self._run, self.facts = compile_jax(traced, seconds)
+        if known is not None:
+            _compiled[known, self.fixed_tol] = self._run, self.facts
+            while len(_compiled) > KEPT:
+                _compiled.popitem(last=False)
 
     def fits(self, tol: float) -> bool:
         """Whether the staged program can be run at this tolerance without staging it again."""

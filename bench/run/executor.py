@@ -19,7 +19,9 @@ from typing import Any
 from bench.plan.matrix import Cell, Group
 from bench.plan.search import MOST_TRIES, preferred, tightened
 from bench.run.groups import JOB, GroupRunner, Notice
+from bench.run.isolation import Quiet
 from bench.store import Store, key_of
+from bench.store.keys import canonical
 
 Listener = Callable[[Group, Cell, dict[str, Any]], None]
 FAILED = ("crashed", "timeout", "not finite")
@@ -198,7 +200,7 @@ class Executor:
 
 
 class Local(Executor):
-    """On this machine, with `jobs` watched workers side by side; `env` is added to their environment."""
+    """On this machine, `jobs` groups side by side, of which one at a time is timed; `env` is added to the workers'."""
 
     def __init__(
         self,
@@ -210,7 +212,11 @@ class Local(Executor):
     ) -> None:
         super().__init__(store, facts, job)
         begun = lambda group, cell, text: self._notice(group, cell, text)  # noqa: E731
-        self._runners = [GroupRunner(self._stopping, job, env, begun) for _ in range(max(1, jobs))]
+        quiet = Quiet()
+        self._runners = [GroupRunner(self._stopping, job, env, begun, quiet) for _ in range(max(1, jobs))]
+        self._homes: dict[
+            str, GroupRunner
+        ] = {}  # who has measured a problem: he has its programs and its judge
 
     def _told(self, again: bool) -> None:
         for runner in self._runners:
@@ -221,20 +227,30 @@ class Local(Executor):
             runner.close()
 
     def _pass(self, groups: list[Group], attempt: int) -> None:
-        todo = list(reversed(groups))
+        waiting = self._bundles(groups)
         errors: list[BaseException] = []
 
-        def next_group() -> Group | None:
+        def next_group(runner: GroupRunner) -> Group | None:
             with self._lock:
-                over = self._stopping.is_set() or self._late(attempt)
-                return todo.pop() if todo and not over else None
+                if self._stopping.is_set() or self._late(attempt):
+                    return None
+                mine = [name for name in waiting if self._homes.get(name, runner) is runner]
+                if not mine:
+                    return None
+                begun = [name for name in mine if name in self._homes]
+                name = (begun or mine)[0]
+                self._homes[name] = runner
+                group = waiting[name].pop(0)
+                if not waiting[name]:
+                    del waiting[name]
+                return group
 
         def keep(group: Group, cell: Cell, measured: dict[str, Any]) -> None:
             self.keep(group, cell, measured, attempt, self._facts)
 
         def work(runner: GroupRunner) -> None:
             try:
-                while (group := next_group()) is not None:
+                while (group := next_group(runner)) is not None:
                     runner.run(group, partial(keep, group))
             except BaseException as error:  # handed to the caller below
                 errors.append(error)
@@ -248,6 +264,21 @@ class Local(Executor):
                 thread.join(timeout=0.2)
         if errors:
             raise errors[0]
+
+    def _bundles(self, groups: list[Group]) -> dict[str, list[Group]]:
+        """The groups by their problem, whatever the seed and the framework: these share programs and references.
+
+        With several workers the largest bundle comes first, so that they end at about the same time.
+        """
+        found: dict[str, list[Group]] = {}
+        for number, group in enumerate(groups):
+            columns = group.cells[0].columns
+            shared = "problem_params" in columns and len(self._runners) > 1
+            same = canonical([columns["problem"], columns["problem_params"]]) if shared else f"{number}"
+            found.setdefault(same, []).append(group)
+        if len(self._runners) == 1:
+            return found
+        return dict(sorted(found.items(), key=lambda item: -sum(len(group.cells) for group in item[1])))
 
 
 def make_executor(

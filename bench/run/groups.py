@@ -4,7 +4,8 @@ The solvers of this suite share one worker. A solver that comes from a file or f
 own, which is never used for anybody else. Only one of a group's workers runs at any moment: each prepares its cells
 while the others wait, and then they take turns, one round of timed calls each, in an order that changes from round to
 round. So every competitor is timed in every stretch of the run, whichever process it lives in. What a worker returns is
-judged in one further process, while all of them wait.
+judged in one further process between the rounds. Several groups may be prepared and judged side by side; whenever one
+of them has a round of timed calls, the processes of all the others stand still.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from bench.plan.matrix import Cell, Group
 from bench.plan.registry import is_stranger
-from bench.run.isolation import Event, Worker
+from bench.run.isolation import Event, Quiet, Worker
 from solvers.kernels.call import prepare
 
 Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
@@ -61,7 +62,9 @@ class GroupRunner:
         job: str,
         env: Mapping[str, str] | None = None,
         notice: Notice = lambda group, cell, text: None,
+        quiet: Quiet | None = None,
     ) -> None:
+        self._quiet = quiet or Quiet()
         self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
         self._workers: dict[str | None, Worker] = {}
         self._judge: Worker | None = None
@@ -88,9 +91,14 @@ class GroupRunner:
             if not party.pending or self._stopping.is_set():
                 return False
             party.events = self._begin(party)
+            end = self._listen(party, party.events, lambda cell, told: self._judged(party, cell, told, emit))
         else:
-            self._workers[party.stranger].go()
-        end = self._listen(party, party.events, emit)
+            timed: list[tuple[Cell, Any]] = []  # judged when the round is over
+            with self._quiet.alone(self):
+                self._workers[party.stranger].go()
+                end = self._listen(party, party.events, lambda cell, told: timed.append((cell, told)))
+            for cell, told in timed:
+                self._judged(party, cell, told, emit)
         if self._killed:
             return False  # by us, not by the cell: nothing is known of it
         if end.kind == "rest":
@@ -104,19 +112,25 @@ class GroupRunner:
         worker = self._workers.get(party.stranger)
         if worker is None or not worker.alive():
             self._let_go(party.stranger)
-            worker = self._workers[party.stranger] = Worker(self._env)
+            worker = self._workers[party.stranger] = self._quiet.hire(self, self._env)
         limit = party.group.settings.timeout
         work = party.group.only(set(party.pending))
         return worker.run(self._job, work, limit, max(120.0, limit))
 
-    def _listen(self, party: Party, events: Iterator[Event], emit: Emit) -> Event:
+    def _judged(self, party: Party, cell: Cell, told: Any, emit: Emit) -> None:
+        """Emit the row of a cell, unless the judge was killed with everybody else."""
+        row = self._row(party.group, cell, told)
+        if not self._killed:
+            emit(cell, row)
+
+    def _listen(self, party: Party, events: Iterator[Event], emit: Callable[[Cell, Any], None]) -> Event:
         """Hear a worker until it rests or ends."""
         worker, told = self._workers[party.stranger], False
         for event in events:
             if event.kind == "row":
                 cell = party.pending.pop(str(event.cell), None)
                 if cell is not None:
-                    emit(cell, self._row(party.group, cell, event.value))
+                    emit(cell, event.value)
                 if isinstance(event.value, dict) and "evidence" in event.value:
                     worker.go()
             elif event.kind not in ("hand", "say"):
@@ -145,7 +159,7 @@ class GroupRunner:
     def _verdict(self, group: Group, cell: Cell, evidence: dict[str, Any]) -> dict[str, Any]:
         if self._judge is None or not self._judge.alive():
             self._dismiss()
-            self._judge = Worker(self._env)
+            self._judge = self._quiet.hire(self, self._env)
         question = (cell, evidence, min(30.0, group.settings.timeout))
         found, end = None, None
         for end in self._judge.run(JUDGES[self._job], question, JUDGING_LIMIT, JUDGING_LIMIT):
@@ -183,11 +197,11 @@ class GroupRunner:
     def _let_go(self, name: str | None) -> None:
         worker = self._workers.pop(name, None)
         if worker is not None:
-            worker.close()
+            self._quiet.let_go(worker)
 
     def _dismiss(self) -> None:
         if self._judge is not None:
-            self._judge.close()
+            self._quiet.let_go(self._judge)
             self._judge = None
 
     def close(self) -> None:

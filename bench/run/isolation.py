@@ -12,8 +12,10 @@ import io
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -21,10 +23,13 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe
 from typing import Any, Literal, NamedTuple
 
+from bench.measure.clock import PAUSES
+from bench.run.worker import descendants
 from bench.store.media import visible
 
 KEEP = 4000  # bytes of the worker's last words
 DRIFT = 0.1  # part of the time by which a worker's clock may differ from ours
+STARTING = 2.0  # seconds that a new worker may take until it has a process to be paused
 NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what arrays of NumPy are made of
 
 
@@ -54,16 +59,20 @@ class Worker:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         ours, theirs = Pipe(duplex=True)
+        self._ledger = tempfile.TemporaryFile()  # noqa: SIM115, tells the worker how long it has stood still
+        self._ledger.write(struct.pack("d", 0.0))
+        self._ledger.flush()
         environment = {
             **os.environ,
             **(env or {}),
+            PAUSES: str(self._ledger.fileno()),
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         }
         command = [sys.executable, "-m", "bench.run.worker", str(theirs.fileno()), str(os.getpid())]
         self._connection = ours
         self._process = subprocess.Popen(
             command,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), self._ledger.fileno()],
             env=environment,
             stdin=subprocess.PIPE,  # its end tells the worker that its watcher is gone
             stdout=subprocess.DEVNULL,
@@ -71,6 +80,8 @@ class Worker:
             start_new_session=True,  # Ctrl-C is for the watcher, which ends its workers itself
         )
         theirs.close()
+        self._still: list[int] = []  # the processes that stand still
+        self._since, self._paused = 0.0, 0.0
         self._words = b""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -98,6 +109,29 @@ class Worker:
         with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
             self._connection.send(("go", None))
 
+    def pause(self) -> None:
+        """Make the worker and what it started stand still; its keeper goes on, which ends them if we end."""
+        self._since = time.monotonic()
+        while self.alive() and not self._still and time.monotonic() - self._since < STARTING:
+            self._still = descendants(self.pid)
+            for pid in self._still:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on; the time between is nobody's."""
+        self._paused, self._since = self._paused + time.monotonic() - self._since, 0.0
+        os.pwrite(self._ledger.fileno(), struct.pack("d", self._paused), 0)
+        for pid in self._still:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
+        self._still = []
+
+    def _clock(self) -> float:
+        """Seconds in which the worker could work."""
+        since = self._since
+        return (since or time.monotonic()) - self._paused
+
     def run(self, job: str, payload: Any, limit: float, start_limit: float = 120.0) -> Iterator[Event]:
         """Do one job ("module:function"); no cell may take more than `limit` seconds of the worker's time.
 
@@ -105,7 +139,7 @@ class Worker:
         """
         spent: dict[str | None, float] = defaultdict(float)
         cell: str | None = None
-        since = time.monotonic()
+        since = self._clock()
         clocks: tuple[float, float] | None = None
         try:
             self._connection.send(("job", (job, payload)))
@@ -113,7 +147,7 @@ class Worker:
             yield Event("died", None, self._last_words())
             return
         while True:
-            left = (start_limit if cell is None else limit) - spent[cell] - (time.monotonic() - since)
+            left = (start_limit if cell is None else limit) - spent[cell] - (self._clock() - since)
             if left <= 0:
                 self.kill()
                 yield Event("timeout", cell, limit if cell is not None else start_limit)
@@ -131,7 +165,7 @@ class Worker:
                 yield Event("died", cell, f"sent something unreadable ({type(error).__name__}: {error})")
                 return
             now = time.monotonic()
-            spent[cell] += now - since
+            spent[cell] += self._clock() - since
             clocks = clocks or (clock, now)
             theirs, ours = clock - clocks[0], now - clocks[1]
             if abs(theirs - ours) > 0.25 + DRIFT * ours:
@@ -145,7 +179,7 @@ class Worker:
             yield Event(kind, name, value)
             if kind in ("done", "failed"):
                 return
-            since = time.monotonic()
+            since = self._clock()
 
     def _last_words(self) -> str:
         try:
@@ -177,7 +211,42 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
         self._listener.join(timeout=1)
+        self._ledger.close()
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.stderr is not None and not self._listener.is_alive():
             self._process.stderr.close()
+
+
+class Quiet:
+    """Lets one group at a time be timed: the workers of everybody else stand still meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hired: dict[Worker, object] = {}
+
+    def hire(self, owner: object, env: Mapping[str, str] | None = None) -> Worker:
+        """A new worker of an owner; it is not started while somebody is timed."""
+        with self._lock:
+            worker = Worker(env)
+            self._hired[worker] = owner
+            return worker
+
+    def let_go(self, worker: Worker) -> None:
+        """End a worker; one that stands still is ended when it may go on."""
+        with self._lock:
+            self._hired.pop(worker, None)
+        worker.close()
+
+    @contextlib.contextmanager
+    def alone(self, owner: object) -> Iterator[None]:
+        """While the body runs, no worker of another owner does."""
+        with self._lock:
+            others = [worker for worker, whose in list(self._hired.items()) if whose is not owner]
+            for worker in others:
+                worker.pause()
+            try:
+                yield
+            finally:
+                for worker in others:
+                    worker.resume()

@@ -44,8 +44,8 @@ OURS = (
     "MirrorAscent", "MultiStart", "ProjectedGradient", "ProjectedNewton",
 )  # fmt: skip
 PEERS = (
-    "ByHand", "Clarabel", "Cvxpy", "Daqp", "Jaxopt", "Moreau", "Mujoco", "Osqp", "Piqp", "Proxsuite", "Qpax",
-    "Quadprog", "Scipy",
+    "ByHand", "Clarabel", "Cvxpy", "Daqp", "Jaxopt", "Moreau", "Mujoco", "Osqp", "Piqp", "Proxsuite", "Pyepo",
+    "Qpax", "Quadprog", "Scipy",
 )  # fmt: skip
 SIZES = ("k", "batch", "rank")
 

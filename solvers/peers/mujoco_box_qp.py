@@ -33,6 +33,7 @@ class MujocoBoxQP(QuadraticPeer):
     """
 
     library = "mujoco"
+    ignores_tolerance = True
     sums = False
     definite = True
 

@@ -33,6 +33,7 @@ class Quadprog(QuadraticPeer):
     """
 
     library = "quadprog"
+    ignores_tolerance = True
     definite = True
 
     def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:

@@ -58,6 +58,7 @@ class QuadraticPeer:
     sums: ClassVar[bool] = True  # whether the code accepts the constraint sum p = total
     definite: ClassVar[bool] = False  # whether it needs a strictly convex program
     fixed_tolerance: ClassVar[bool] = False
+    ignores_tolerance: ClassVar[bool] = False  # whether the code takes no tolerance
 
     @property
     def name(self) -> str:

@@ -74,6 +74,9 @@ def act(name: str) -> dict[str, Any] | None:
         time.sleep(0.02)
     elif name.startswith("short"):
         time.sleep(0.1)
+    elif name.startswith("steps"):
+        for _ in range(20):
+            time.sleep(0.03)
     load = 0.0
     if name.startswith("loaded"):
         load = 2.0

@@ -116,6 +116,7 @@ def test_dry_run_shows_the_matrix_and_the_reasons(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "it needs a smooth energy" in done.output
     assert "Ascent" in done.output
+    assert "Measuring them takes about" in done.output
     assert not (tmp_path / "out").exists()
 
 

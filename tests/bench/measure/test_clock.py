@@ -62,6 +62,31 @@ def test_a_slow_program_rests_when_its_budget_is_spent() -> None:
     assert len(very.program.samples) == 1
 
 
+class Scripted(Program):
+    """A program whose samples are given."""
+
+    def __init__(self, seconds: float, *contests: str) -> None:
+        super().__init__(lambda: None, lambda x: x, contests=frozenset(contests))
+        self.seconds = seconds
+
+    def sample(self) -> float:
+        self.samples.append(self.seconds * (1 + 0.01 * len(self.samples)))
+        return self.samples[-1]
+
+
+def test_a_program_whose_place_is_settled_rests_and_rivals_that_are_close_go_on() -> None:
+    quick, slow, slower = (Scripted(s, "solve") for s in (0.001, 0.02, 0.021))
+    rotate([quick, slow, slower], repeat=8, budget=10.0)
+    assert len(quick.samples) == 3
+    assert len(slow.samples) == len(slower.samples) == 8
+
+
+def test_who_takes_part_in_no_contest_or_in_another_has_no_rival_here() -> None:
+    free, other, one = Scripted(0.001), Scripted(0.001, "gradient"), Scripted(0.001, "solve")
+    rotate([free, other, one], repeat=5, budget=10.0)
+    assert [len(p.samples) for p in (free, other, one)] == [5, 3, 3]
+
+
 def test_short_calls_are_timed_in_bunches() -> None:
     count = 0
 

@@ -30,10 +30,10 @@ def suite(**changes: object) -> Suite:
     return from_dict(base | changes)
 
 
-def measured(asked: Suite, path: Path, memory: int | None = None) -> pd.DataFrame:
+def measured(asked: Suite, path: Path, memory: int | None = None, jobs: int = 1) -> pd.DataFrame:
     facts = environment.row_facts()
     with Store(path) as store:
-        run = Local(store, facts)
+        run = Local(store, facts, jobs=jobs)
         run(run.remaining(plan(asked, memory).groups), 0)
         return store.frame()
 
@@ -86,6 +86,41 @@ def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
     assert set(frame.status) == {"ok"}
     assert frame.one_program.eq(0).all()
     assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
+
+
+def test_work_that_is_the_same_at_each_level_is_timed_once(tmp_path: Path) -> None:
+    """A code without a tolerance and unrolled steps do the same at each level: their rows share their samples."""
+    pytest.importorskip("quadprog")
+    asked = suite(solvers=["Quadprog", *toys("Ascent")], gradients=["envelope", "unrolled(steps=400)"])
+    frame = measured(asked, tmp_path / "r.sqlite").set_index(["solver", "gradient", "tol"])
+    assert set(frame.status) == {"ok"}
+    for way in (("Quadprog", "envelope"), ("Ascent", "unrolled")):
+        assert frame.samples[(*way, 1e-3)] == frame.samples[(*way, 1e-9)]
+        assert frame.backward_samples[(*way, 1e-3)] == frame.backward_samples[(*way, 1e-9)]
+    assert frame.samples["Ascent", "envelope", 1e-3] != frame.samples["Ascent", "envelope", 1e-9]
+
+
+def test_groups_prepared_side_by_side_become_the_rows_of_groups_one_after_the_other(tmp_path: Path) -> None:
+    sizes = [{"family": "pairwise-gini", "k": k, "batch": 3} for k in (4, 5, 6)]
+    asked = suite(solvers=["ProjectedGradient"], problems=sizes, tolerances=[1e-6])
+    alone, beside = (measured(asked, tmp_path / f"{jobs}.sqlite", jobs=jobs) for jobs in (1, 2))
+    assert set(beside.status) == {"ok"}
+    assert dict(zip(beside.problem, beside.p_digest, strict=True)) == dict(
+        zip(alone.problem, alone.p_digest, strict=True)
+    )
+    assert (beside.steady_s > 0).all()
+
+
+@pytest.mark.slow
+def test_another_seed_finds_its_programs_compiled(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    problem = {"family": "pairwise-gini", "k": 6, "batch": 3, "seeds": [0, 1]}
+    asked = suite(backends=["jax"], solvers=["ProjectedGradient"], tolerances=[1e-6], problems=[problem])
+    frame = measured(asked, tmp_path / "r.sqlite").set_index("seed")
+    assert set(frame.status) == {"ok"}
+    assert frame.compile_s[0] == frame.compile_s[1]  # what it took once
+    assert frame.p_digest[0] != frame.p_digest[1]
+    assert (frame.grad_error < 1e-5).all()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bench.plan import registry
+from bench.plan.estimate import estimate
 from bench.plan.matrix import plan, reasons
 from bench.plan.names import resolve
 from bench.plan.suite import expand, from_dict, read, suites
@@ -233,11 +234,7 @@ def test_suites_hold_what_they_promise(name: str) -> None:
         solvers_of.setdefault(entry.family, set()).update(entry.axes.get("solvers", suite.solvers))
         modes_of.setdefault(entry.family, set()).update(entry.axes.get("gradients", suite.gradients))
     assert all(len(found) >= 2 or "all" in found for found in solvers_of.values()), solvers_of
-    assert all(
-        "CvxpyReference" in found or "all" in found
-        for family, found in solvers_of.items()
-        if family not in ("spen-gini", "custom-gini", "yeast-cold", "yeast-warm")
-    )
+    assert all("CvxpyReference" in found or "all" in found for found in solvers_of.values())
     assert max(suite.tolerances) == 1e-3
     assert min(suite.tolerances) == 1e-10
     if name != "smoke":
@@ -245,6 +242,28 @@ def test_suites_hold_what_they_promise(name: str) -> None:
         assert all(
             {m.partition("(")[0] for m in modes_of[f]} >= {"envelope", "implicit", "unrolled"} for f in core
         )
-        assert set(solvers_of) >= set(core)
+        assert set(solvers_of) == set(registry.own_families())
+        assert all(len(modes) >= 2 for modes in modes_of.values())
         assert any(len(e.axes.get("seeds", [])) > 1 for e in suite.problems)
         assert any("float32" in e.axes.get("dtypes", []) for e in suite.problems)
+
+
+def test_a_problem_that_is_named_is_measured_with_every_solver_that_serves_it() -> None:
+    from bench.commands.compare import narrowed
+
+    found = plan(narrowed(read("default"), ["linear-norm-ball"], {}))
+    measured = {cell.columns["solver"] for cell in found.cells}
+    refused = {cell.columns["solver"] for cell, _ in found.left_out}
+    assert measured | refused == set(registry.solver_names())
+    assert measured > {"ClosedForm", "ProjectedGradient", "CvxpyReference"}
+
+
+def test_an_estimate_counts_programs_and_shares_them_over_seeds() -> None:
+    def seconds(**changes: object) -> float:
+        problem = {"family": "pairwise-gini", "k": 5, "batch": 2, **changes}
+        return estimate(plan(from_dict({**ONE, "solvers": ["ProjectedGradient"], "problems": [problem]})))
+
+    one, two = seconds(backends=["jax"]), seconds(backends=["jax"], seeds=[0, 1])
+    assert one < two < 2 * one  # the second seed is compiled already
+    assert seconds(backends=["torch"]) < one
+    assert seconds(backends=["jax"], gradients=["envelope", "implicit"]) > one

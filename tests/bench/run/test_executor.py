@@ -14,7 +14,8 @@ import pytest
 
 from bench.plan.matrix import Cell, Group, Settings
 from bench.run.executor import Executor, Local
-from bench.run.isolation import Worker
+from bench.run.isolation import Quiet, Worker
+from bench.run.worker import descendants
 from bench.store import Store, load
 
 FACTS = {"machine": "m", "machine_info": {"cpu": "x"}, "versions": {"python": "3"}}
@@ -135,6 +136,46 @@ def test_several_workers_do_all_groups_once(tmp_path: Path) -> None:
     frame = run(tmp_path / "r.sqlite", *groups, jobs=2)
     assert len(frame) == 12
     assert frame.index.is_unique
+
+
+def states(worker: Worker) -> set[str]:
+    """In which states the processes of a worker are, as the kernel says: T where they stand still."""
+    found = [Path(f"/proc/{pid}/stat").read_text() for pid in descendants(worker.pid)]
+    return {text.rsplit(")", 1)[1].split()[0] for text in found}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_while_one_group_is_timed_the_workers_of_the_others_stand_still_and_their_time_does_not_count() -> (
+    None
+):
+    quiet = Quiet()
+    mine, theirs = quiet.hire("me"), quiet.hire("others")
+    group = Group("g", cells("steps"), Settings(timeout=1.5))
+    try:
+        events = theirs.run("misbehaving:job", group, 1.5)
+        while next(events).kind != "hand":
+            pass
+        with quiet.alone("me"):
+            assert states(theirs) == {"T"}
+            assert "T" not in states(mine)
+            time.sleep(2.0)  # longer than the limit of the cell
+        kinds = [event.kind for event in events]
+        assert kinds[-1] == "done"
+        assert "row" in kinds
+    finally:
+        quiet.let_go(mine)
+        quiet.let_go(theirs)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_a_worker_that_stands_still_ends_with_its_watcher() -> None:
+    worker = Worker()
+    worker.pause()
+    below = descendants(worker.pid)
+    assert below
+    worker.kill()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+    worker.close()
 
 
 def test_stop_finishes_the_cell_in_hand_and_begins_no_other(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""How long a plan will take, from what it holds: programs to compile, programs to time, problems to set up."""
+
+from __future__ import annotations
+
+from bench.plan.matrix import Cell, Plan
+
+# Seconds on one core of a small machine; `docs/benchmarks.md` says how they were found.
+COMPILED_S = 0.9  # a program that a framework stages: traced, lowered, compiled
+TIMED_S = 0.09  # a program that is called for the first time and timed, the judging of its answers included
+PROBLEM_S = 0.6  # a problem in one framework: its numbers, its start, the reference of its gradient
+STAGED = ("jax",)
+CORES = 2
+
+
+def estimate(plan: Plan, cores: int = CORES) -> float:
+    """Seconds that a plan takes on a machine with so many cores, within a factor of about two.
+
+    Args:
+        plan: What is to be measured.
+        cores: The cores on which groups are prepared side by side; timed calls have the machine to themselves.
+
+    Returns:
+        Seconds.
+
+    Example:
+        >>> estimate(Plan())
+        0.0
+    """
+    compiled: set[tuple[object, ...]] = set()
+    prepared, timed = 0.0, 0.0
+    for group in plan.groups:
+        programs = {part for cell in group.cells for part in _programs(cell)}
+        first = group.cells[0].columns
+        if first.get("backend") in STAGED:
+            place = (first["problem"], first["dtype"], first["device"])  # whichever seed
+            compiled |= {(*place, *part[:3]) for part in programs}
+        prepared += PROBLEM_S
+        timed += TIMED_S * len(programs)
+    prepared += COMPILED_S * len(compiled)
+    return prepared / max(1, min(cores, CORES)) + timed
+
+
+def _programs(cell: Cell) -> list[tuple[object, ...]]:
+    """What a cell has compiled and timed: the solve, the loss with its gradient, the derivative of the maximiser."""
+    c = cell.columns
+    mode = (c["gradient"], str(c.get("gradient_params")))
+    level = None if c["gradient"] == "unrolled" else c["tol"]
+    own = mode if c["gradient"] == "unrolled" else None
+    found: list[tuple[object, ...]] = [("solve", cell.solver, own, level), ("loss", cell.solver, mode, level)]
+    return found if c["gradient"] == "envelope" else [*found, ("argmax", cell.solver, mode, level)]

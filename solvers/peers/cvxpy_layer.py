@@ -1,0 +1,110 @@
+"""cvxpylayers, which makes a layer of a CVXPY model, as a peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gfy.errors import GfyValueError
+from gfy.problem import InnerProblem
+from gfy.protocols import Array, Input, Solution, Stop
+from solvers.peers.cvxpy_reference import CvxpyReference, _Once
+from solvers.peers.host import example
+from solvers.peers.host_batch import Answer, cores, on_host_batch
+
+SOLVERS = {"DIFFCP": "diffcp", "MOREAU": "moreau"}  # by the library that each needs
+
+
+@dataclass(frozen=True)
+class CvxpyLayers:
+    """`cvxpylayers.torch.CvxpyLayer` on the whole batch at once; p [..., k].
+
+    The model is that of `CvxpyReference`, compiled once for each problem and shape. `solver` "DIFFCP" hands the cone
+    programs to Clarabel, on all cores; "MOREAU" keeps the quadratic objective. JAX arrays pass through the host.
+    Reference: Agrawal et al. (2019), differentiable convex optimization layers.
+    """
+
+    solver: str = "DIFFCP"
+    fixed_tolerance: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.solver not in SOLVERS:
+            raise GfyValueError(
+                f"CvxpyLayers.solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        return "CvxpyLayers"
+
+    def unsupported(self, problem: InnerProblem) -> str | None:
+        for library in ("cvxpylayers", "torch", SOLVERS[self.solver]):
+            if find_spec(library) is None:
+                return f"{library} is not installed: python -m pip install {library}"
+        if self.solver == "MOREAU" and not problem.regularizer.quadratic:
+            return f"Moreau has no cone for {problem.regularizer.name}: use DIFFCP"
+        return CvxpyReference().unsupported(problem)
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        def work(inputs: Any, batch: tuple[int, ...], start: np.ndarray | None, stop: Stop) -> Answer:
+            return self._batch(problem, inputs, batch, stop)
+
+        return on_host_batch(self, problem, v, p0, stop, work)
+
+    def _batch(self, problem: InnerProblem, inputs: Any, batch: tuple[int, ...], stop: Stop) -> Answer:
+        import torch
+
+        from solvers.peers.cvxpy_model import parameters
+
+        ones = [example(problem, inputs, index) for index in np.ndindex(*batch)]
+        if not ones:
+            return Answer(np.zeros((0, problem.energy.dim(inputs))), np.zeros(0), np.zeros(0))
+        given = [parameters(problem.energy, one) for one in ones]
+        shapes = tuple((name, value.shape) for name, value in given[0].items())
+        model, layer = _layer(problem, self.solver, shapes, _Once(ones[0]))
+        stacked = [torch.as_tensor(np.stack([g[name] for g in given])) for name in model.parameters]
+        with torch.no_grad():
+            try:
+                p = layer(*stacked, solver_args=self._options(stop))[0].numpy()
+                solved = np.ones(len(ones), dtype=bool)
+            except _failures():  # one program that fails ends the batch
+                p = np.full((len(ones), problem.energy.dim(ones[0])), np.nan)
+                solved = np.zeros(len(ones), dtype=bool)
+        return Answer(np.asarray(p, dtype=np.float64), np.full(len(ones), -1), solved)
+
+    def _options(self, stop: Stop) -> dict[str, Any]:
+        tol = max(stop.tol, 1e-14)
+        if self.solver == "MOREAU":
+            return {}
+        limits = {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol}
+        return {"solve_method": "Clarabel", "n_jobs_forward": cores(), **limits}
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    from cvxpy.error import SolverError
+
+    found: tuple[type[Exception], ...] = (SolverError,)
+    if find_spec("diffcp") is not None:
+        from diffcp import SolverError as Cone
+
+        found += (Cone,)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _layer(problem: InnerProblem, solver: str, shapes: tuple[Any, ...], first: _Once) -> tuple[Any, Any]:
+    """The model of the first example, whose parameters are in the order of its `parameters`, and its layer."""
+    from cvxpylayers.torch import CvxpyLayer
+
+    from solvers.peers.cvxpy_model import Model
+
+    model = Model(problem, first.value)
+    named = list(model.parameters.values())
+    chosen = None if solver == "DIFFCP" else solver
+    return model, CvxpyLayer(model.model, parameters=named, variables=[model.p], solver=chosen)
