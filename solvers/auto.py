@@ -80,6 +80,7 @@ class Auto:
     """
 
     any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    fixed_tolerance: ClassVar[bool] = True  # where compiled code is chosen, it knows it when it is staged
 
     @property
     def name(self) -> str:

@@ -26,6 +26,8 @@ LARGEST_BUNCH = 64  # calls within one sample
 MOST = 50  # samples of one turn
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 PAUSES = "GFY_PAUSES"  # names the file that tells this process for how many seconds it has been made to stand still
+WATCHER = "GFY_WATCHER"  # names the process that this one reports to, whose work is part of the run
+SHORTEST_LOOK = 0.05  # seconds in which a load can be seen
 LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 
@@ -266,9 +268,11 @@ class LoadMeter:
     def read(self) -> float | None:
         """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
         wall, busy, own = self._totals()
-        if busy is None or wall < 0.05:
+        if busy is None:
             return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        return max(0.0, busy - own) / wall
+        if wall < SHORTEST_LOOK:
+            return None  # less than the kernel's counters can tell
+        return max(0.0, busy - own - 2 / os.sysconf("SC_CLK_TCK")) / wall
 
 
 def _busy_seconds() -> float | None:
@@ -285,8 +289,18 @@ def _busy_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
+    """Processor seconds of this process, of its children, and of the watcher that it reports to."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return times.user + times.system + times.children_user + times.children_system + _watcher_seconds()
+
+
+def _watcher_seconds() -> float:
+    try:
+        with open(f"/proc/{os.environ[WATCHER]}/stat") as file:
+            ticks = file.read().rpartition(")")[2].split()[11:13]
+    except (KeyError, OSError):
+        return 0.0
+    return sum(map(float, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _kilobytes(name: str) -> int | None:

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe
 from typing import Any, Literal, NamedTuple
 
-from bench.measure.clock import PAUSES
+from bench.measure.clock import PAUSES, WATCHER
 from bench.run.worker import descendants
 from bench.store.media import visible
 
@@ -54,6 +54,15 @@ class Words(pickle.Unpickler):
         raise pickle.UnpicklingError(f"an object of {module}.{name}")
 
 
+def _still(pid: int) -> bool:
+    """Whether a process stands still or is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+    except OSError:
+        return True
+
+
 class Worker:
     """One spawned interpreter running `bench.run.worker`; use `run` until an event ends it, then `run` again."""
 
@@ -66,6 +75,7 @@ class Worker:
             **os.environ,
             **(env or {}),
             PAUSES: str(self._ledger.fileno()),
+            WATCHER: str(os.getpid()),
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         }
         command = [sys.executable, "-m", "bench.run.worker", str(theirs.fileno()), str(os.getpid())]
@@ -117,6 +127,8 @@ class Worker:
             for pid in self._still:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGSTOP)
+        while not all(map(_still, self._still)) and time.monotonic() - self._since < STARTING:
+            time.sleep(1e-3)
 
     def resume(self) -> None:
         """Let it go on; the time between is nobody's."""

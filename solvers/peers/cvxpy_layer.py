@@ -14,7 +14,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.peers.cvxpy_reference import CvxpyReference, _Once
 from solvers.peers.host import example
-from solvers.peers.host_batch import Answer, cores, on_host_batch
+from solvers.peers.host_batch import Answer, cores, held, on_host_batch
 
 SOLVERS = {"DIFFCP": "diffcp", "MOREAU": "moreau"}  # by the library that each needs
 
@@ -25,6 +25,7 @@ class CvxpyLayers:
 
     The model is that of `CvxpyReference`, compiled once for each problem and shape. `solver` "DIFFCP" hands the cone
     programs to Clarabel, on all cores; "MOREAU" keeps the quadratic objective. JAX arrays pass through the host.
+    A layer does not say whether it solved its programs: `converged` is read off the duality gap.
     Reference: Agrawal et al. (2019), differentiable convex optimization layers.
     """
 
@@ -71,15 +72,15 @@ class CvxpyLayers:
         stacked = [torch.as_tensor(np.stack([g[name] for g in given])) for name in model.parameters]
         with torch.no_grad():
             try:
-                p = layer(*stacked, solver_args=self._options(stop))[0].numpy()
-                solved = np.ones(len(ones), dtype=bool)
+                p = np.asarray(layer(*stacked, solver_args=self._options(stop))[0].numpy(), dtype=np.float64)
             except _failures():  # one program that fails ends the batch
                 p = np.full((len(ones), problem.energy.dim(ones[0])), np.nan)
-                solved = np.zeros(len(ones), dtype=bool)
-        return Answer(np.asarray(p, dtype=np.float64), np.full(len(ones), -1), solved)
+                return Answer(p, np.full(len(ones), -1), np.zeros(len(ones), dtype=bool))
+        p = np.asarray(problem.domain.project(p))
+        return Answer(p, np.full(len(ones), -1), held(problem, inputs, p, batch, stop))
 
     def _options(self, stop: Stop) -> dict[str, Any]:
-        tol = max(stop.tol, 1e-14)
+        tol = max(0.1 * stop.tol, 1e-14)  # a solution is a little off the faces that it should lie on
         if self.solver == "MOREAU":
             return {}
         limits = {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol}

@@ -16,8 +16,9 @@ import numpy as np
 from gfy.backend import backend_of, tree_map
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
+from solvers import verdict
 from solvers.loop import check
-from solvers.peers.host import along, heard, shaped, unflat
+from solvers.peers.host import along, claimed, heard, shaped, unflat
 
 
 class Answer(NamedTuple):
@@ -54,6 +55,14 @@ def on_host_batch(
     like = shaped(start)
     answer: Solution = backend.callback(host, like._replace(result=like.steps), v, start, along(stop, start))
     return answer
+
+
+def held(problem: InnerProblem, v: Any, p: np.ndarray, batch: tuple[int, ...], stop: Stop) -> np.ndarray:
+    """Which of p [n, k] are solutions by their duality gap, [n]: for codes that do not say it themselves."""
+    point = p.reshape((*batch, p.shape[-1]))
+    with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
+        result = claimed(problem, v, point, 0 * point[..., 0], point[..., 0] == point[..., 0], stop)
+    return np.asarray(verdict.converged(result)).ravel()
 
 
 def each(work: Callable[[int], None], count: int, threads: int = 1) -> None:

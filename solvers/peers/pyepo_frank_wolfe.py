@@ -11,7 +11,7 @@ import numpy as np
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers.peers.host_batch import Answer, on_host_batch
+from solvers.peers.host_batch import Answer, held, on_host_batch
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class PyepoFrankWolfe:
     """`pyepo.func.regularizedFrankWolfeOpt` with the set's linear oracle; p [..., k].
 
     Away steps and an exact line search on max <theta, p> - curvature |p|^2 / 2 over a polytope. The oracle is asked
-    one example at a time, as PyEPO does. It says neither how many steps it took nor whether it got where it should.
+    one example at a time, as PyEPO does. It says neither how many steps it took nor whether it got where it should:
+    `converged` is read off the duality gap.
     Reference: Dalle et al. (2022); Tang and Khalil (2024), PyEPO.
     """
 
@@ -53,7 +54,8 @@ class PyepoFrankWolfe:
             method = _method(problem.domain, k, float(omega.curvature), max(stop.tol, 1e-15), stop.max_steps)
             with torch.no_grad():
                 p = method(torch.as_tensor(theta + omega.tilt)).numpy() if len(theta) else theta
-            return Answer(np.asarray(p), np.full(len(theta), -1), np.ones(len(theta), dtype=bool))
+            p = np.asarray(problem.domain.project(np.asarray(p)))
+            return Answer(p, np.full(len(p), -1), held(problem, inputs, p, batch, stop))
 
         return on_host_batch(self, problem, v, p0, stop, work)
 

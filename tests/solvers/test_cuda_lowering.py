@@ -23,8 +23,8 @@ HOST = "gfy_test_host_call"
 CALLBACK = r"custom_call @\w*callback"
 COMPILED = "custom_call @gfy_solve"  # the foreign function of solvers.kernels; the bare name is a place in the text too
 ON_HOST = (
-    "Clarabel", "CvxpyReference", "Daqp", "Moreau", "MujocoBoxQP", "Osqp", "Piqp", "Proxsuite", "Quadprog",
-    "ScipyFindRoot", "ScipyLBFGSB",
+    "Clarabel", "CvxpyLayers", "CvxpyReference", "Daqp", "Moreau", "MujocoBoxQP", "Osqp", "Piqp", "Proxsuite",
+    "PyepoFrankWolfe", "Quadprog", "ScipyFindRoot", "ScipyLBFGSB",
 )  # fmt: skip
 MODES = {"envelope": gfy.Envelope(), "implicit": gfy.Implicit(), "unrolled": gfy.Unrolled(steps=2)}
 SOLVERS = {name: getattr(solvers, name) for name in solvers.__all__}

@@ -26,6 +26,8 @@ COSTLY = {
     "MirrorAscent": 2,
     "FrankWolfe": 2,
     "CvxpyReference": 1,
+    "CvxpyLayers": 1,
+    "PyepoFrankWolfe": 2,
     "JaxoptBoxOSQP": 2,
     "ByHand": 2,
 }

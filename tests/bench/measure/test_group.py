@@ -100,6 +100,7 @@ def test_work_that_is_the_same_at_each_level_is_timed_once(tmp_path: Path) -> No
     assert frame.samples["Ascent", "envelope", 1e-3] != frame.samples["Ascent", "envelope", 1e-9]
 
 
+@pytest.mark.slow
 def test_groups_prepared_side_by_side_become_the_rows_of_groups_one_after_the_other(tmp_path: Path) -> None:
     sizes = [{"family": "pairwise-gini", "k": k, "batch": 3} for k in (4, 5, 6)]
     asked = suite(solvers=["ProjectedGradient"], problems=sizes, tolerances=[1e-6])
