@@ -21,12 +21,29 @@ SOLVERS = {"DIFFCP": "diffcp", "MOREAU": "moreau"}  # by the library that each n
 
 @dataclass(frozen=True)
 class CvxpyLayers:
-    """`cvxpylayers.torch.CvxpyLayer` on the whole batch at once; p [..., k].
+    """Solve by `cvxpylayers.torch.CvxpyLayer`, the whole batch at once on the host.
 
-    The model is that of `CvxpyReference`, compiled once for each problem and shape. `solver` "DIFFCP" hands the cone
-    programs to Clarabel, on all cores; "MOREAU" keeps the quadratic objective. JAX arrays pass through the host.
+    The model is that of `CvxpyReference`, compiled once per problem and shape. JAX arrays pass through the host.
     A layer does not say whether it solved its programs: `converged` is read off the duality gap.
+
+    Args:
+        solver: "DIFFCP" (the default) hands cone programs to Clarabel, on all cores; "MOREAU" keeps the quadratic
+            objective.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+        GfyValueError: for a solver that is not known.
+
     Reference: Agrawal et al. (2019), differentiable convex optimization layers.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> solvers.CvxpyLayers().solve(problem, v).p.tolist()
+        [[0.532, 0.255]]
     """
 
     solver: str = "DIFFCP"

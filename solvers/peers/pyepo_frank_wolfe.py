@@ -16,12 +16,25 @@ from solvers.peers.host_batch import Answer, held, on_host_batch
 
 @dataclass(frozen=True)
 class PyepoFrankWolfe:
-    """`pyepo.func.regularizedFrankWolfeOpt` with the set's linear oracle; p [..., k].
+    """Solve problems with a linear energy by `pyepo.func.regularizedFrankWolfeOpt` and the set's linear oracle.
 
-    Away steps and an exact line search on max <theta, p> - curvature |p|^2 / 2 over a polytope. The oracle is asked
-    one example at a time, as PyEPO does. It says neither how many steps it took nor whether it got where it should:
-    `converged` is read off the duality gap.
+    It takes away steps with an exact line search on max <theta, p> - curvature |p|^2 / 2 over a polytope, and asks the
+    oracle one example at a time. It says neither how many steps it took nor whether it got where it should: `converged`
+    is read off the duality gap.
+
+    Returns:
+        `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
+
+    Raises:
+        UnsupportedError: by `solve`, where `unsupported(problem)` gives a reason.
+
     Reference: Dalle et al. (2022); Tang and Khalil (2024), PyEPO.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), gfy.Simplex())
+        >>> v = gfy.Bilinear.Input(array([[0.2, 0.6, -1.0]]))
+        >>> solvers.PyepoFrankWolfe().solve(problem, v).p.tolist()
+        [[0.3, 0.7, 0.0]]
     """
 
     fixed_tolerance: ClassVar[bool] = False
