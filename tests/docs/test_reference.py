@@ -25,7 +25,8 @@ TOLERANCE = 2e-3
 # The libraries that the adapters need, where it is not the package of the same name.
 NEEDS = {"Clarabel": "clarabel", "CvxpyLayers": "cvxpylayers", "CvxpyReference": "cvxpy", "Daqp": "daqp",
          "Moreau": "moreau", "MujocoBoxQP": "mujoco", "Osqp": "osqp", "Piqp": "piqp", "Proxsuite": "proxsuite",
-         "PyepoFrankWolfe": "pyepo", "Qpax": "qpax", "Quadprog": "quadprog", "ScipyFindRoot": "scipy", "ScipyLBFGSB": "scipy"}  # fmt: skip
+         "PyepoFrankWolfe": "pyepo", "Qpax": "qpax", "Quadprog": "quadprog",
+         "ScipyFindRoot": "scipy", "ScipyLBFGSB": "scipy"}  # fmt: skip
 # In JAX each example compiles its programs, so the quick tests run these, one or more of each kind.
 QUICK_IN_JAX = {
     "gfy.FenchelYoungLoss", "gfy.argmax", "gfy.conjugate", "gfy.certify", "gfy.Pairwise", "gfy.Implicit",
