@@ -1,4 +1,4 @@
-"""The style rules of CONTRIBUTING that a program can check, on every docstring, comment and page of the project."""
+"""The style rules of CONTRIBUTING that a program can check, on every docstring, comment, message and page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALLOWED = re.compile(r"\bone \w+ at a time\b|\b(?:as|in|of|to|for|is|from|with|b
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, text) of every docstring and comment of a Python file, or of every line of a page."""
+    """(line, text) of every docstring, comment and message of a Python file, or of every line of a page."""
     source = path.read_text("utf-8")
     if path.suffix == ".md":
         yield from enumerate(re.sub(r"`[^`\n]*`", "", source).splitlines(), start=1)
@@ -42,6 +42,8 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             said := ast.get_docstring(node)
         ):
             yield getattr(node, "lineno", 1), said
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.count(" ") >= 3:
+            yield node.lineno, node.value
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -72,6 +74,19 @@ def test_no_text_of_the_project_has_a_forbidden_habit() -> None:
         for fault in faults(text)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_text_of_help_is_a_sentence_or_a_phrase_with_a_full_stop() -> None:
+    told = [
+        (path.name, keyword.value.value)
+        for path in sorted((ROOT / "bench" / "commands").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "help" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert len(told) >= 50
+    assert not [f"{name}: {text}" for name, text in told if not text.endswith((".", "..."))]
 
 
 @pytest.mark.parametrize(

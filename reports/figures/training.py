@@ -78,7 +78,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
         if data["target"].notna().any()
         else ""
     )
-    caption = f"Held-out score along training, one line a stored run, its marker at the end.{dotted}"
+    caption = f"Held-out score along training, one line per stored run, its marker at the end.{dotted}"
     alt = (
         f"Training curves of {data['id'].nunique()} runs on {len(problems)} datasets; the highest score is "
         f"{top['score']:.4g}, by {top['solver']} with {top['gradient']} on {top['problem']}."
