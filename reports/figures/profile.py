@@ -1,4 +1,4 @@
-"""Dolan-Moré performance profiles: share of problems certified within a factor of the fastest."""
+"""Dolan-Moré performance profiles: the share of the problems certified in at most so many times the fastest time."""
 
 from __future__ import annotations
 
