@@ -1,4 +1,4 @@
-"""Dolan-Moré performance profiles: the share of the problems on which a choice takes at most so many times the best time.
+"""Dolan-Moré performance profiles: the share of the problems that a choice solves in so many times the best time.
 
 Reference: Dolan and Moré, "Benchmarking optimization software with performance profiles", 2002. Problems that
 nobody solved are left out of the share and counted apart, as are those to which a choice does not apply.
