@@ -6,7 +6,6 @@ the gradient of their sum; a derivative of the derivative is left to eager torch
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections import OrderedDict
@@ -27,7 +26,6 @@ _SHAPES = 32  # programs that one function keeps, one per shape of its arguments
 _TRIALS = 5  # staged calls after which the slower way is dropped
 _KINDS = (torch.Tensor, torch.nn.Parameter)  # not what derives from them
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
-_PROCESS = os.getpid()
 
 Function = Callable[..., tuple[Any, Any]]
 
@@ -198,7 +196,7 @@ class _Staged(torch.autograd.Function):
 def _served(flat: Sequence[Any]) -> bool:
     """Whether all are plain tensors on the processor, nothing transforms or traces them, and JAX can be used here."""
     plain = all(type(x) in _KINDS and x.dtype in _DTYPES and x.device.type == "cpu" for x in flat)
-    return plain and not _watched() and os.getpid() == _PROCESS and _available()
+    return plain and not _watched() and _available()
 
 
 def _watched() -> bool:

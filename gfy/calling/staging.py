@@ -22,6 +22,7 @@ from gfy.errors import GfyValueError
 PATIENCE_S = 1.0  # seconds of eager work on one shape after which it is staged: about what compiling takes
 VARIABLE = "GFY_STAGE_AFTER"
 _ASKED: ContextVar[float | None | str] = ContextVar("gfy_staging", default="default")
+_HELD: list[bool] = []  # not empty where nothing may be staged
 _PLAIN = (int, float, str, bool, type(None), np.ndarray, np.generic)
 
 
@@ -61,6 +62,8 @@ def staging(after: float | None = PATIENCE_S) -> Iterator[None]:
 
 def patience() -> float | None:
     """Seconds of eager work after which a shape is staged; None where nothing is."""
+    if _HELD:
+        return None
     asked = _ASKED.get()
     if not isinstance(asked, str):
         return asked
@@ -73,6 +76,16 @@ def patience() -> float | None:
         return _checked(float(given), VARIABLE)
     except ValueError:
         raise GfyValueError(f'{VARIABLE} must be a number of seconds or "never", got {given!r}') from None
+
+
+def _hold() -> None:
+    """A process that was forked from one with a compiler's threads has none of them: a call would wait for ever."""
+    if compiler_imported():
+        _HELD.append(True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_hold)
 
 
 def _checked(after: float | None, name: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -211,6 +212,18 @@ def test_nothing_is_staged_before_the_program_imports_jax(monkeypatch: pytest.Mo
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
     assert patience() == 1.0, "the tests have imported JAX"
+    forked = (
+        "import os, warnings; warnings.simplefilter('ignore'); import gfy; from gfy.calling.staging import patience\n"
+        "if not os.fork():\n    print(patience(), flush=True); os._exit(0)\nos.wait()\nimport jax\n"
+        "if not os.fork():\n    print(patience(), flush=True); os._exit(0)\nos.wait(); print(patience())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", forked], capture_output=True, text=True, check=True,
+        env=os.environ | {"GFY_STAGE_AFTER": "2"},
+    )  # fmt: skip
+    assert done.stdout.split() == ["2.0", "None", "2.0"], (
+        "not in a child of a process with the compiler's threads"
+    )
     monkeypatch.setenv("GFY_STAGE_AFTER", "never")
     assert patience() is None
     monkeypatch.setenv("GFY_STAGE_AFTER", "0.5")
