@@ -240,4 +240,4 @@ def _double() -> Iterator[None]:
 
 def _owned(tree: Any) -> Any:
     """Arrays of JAX as tensors in memory of their own, once they are computed."""
-    return tree_map(lambda x: torch.tensor(np.asarray(x)), tree)
+    return tree_map(lambda x: torch.from_numpy(np.array(x)), tree)
