@@ -158,7 +158,7 @@ def measure(
     from bench.store import Store, environment
 
     with Store(out / "compare.sqlite") as store:
-        env = compilation_cache(out)
+        env = compilation_cache()
         # Timed calls have the machine to themselves; what comes before and after them is done side by side.
         beside = jobs if suite.accuracy_only else min(BESIDE, environment.cores())
         executor = make_executor(store, environment.row_facts(), scheduler, beside, env=env)

@@ -14,7 +14,7 @@ import numpy as np
 
 import gfy
 from bench.measure.clock import Program, working_seconds
-from bench.measure.compiled import saved_seconds
+from bench.measure.compiled import compile_seconds, savings
 from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
@@ -188,13 +188,15 @@ def calls_host(traced: Any) -> bool:
     return False
 
 
-def compile_jax(traced: Any, seconds: float) -> tuple[Callable[..., Any], dict[str, Any]]:
+def compile_jax(
+    traced: Any, seconds: float, title: object = None
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
     begin = working_seconds()
     lowered = traced.lower()
-    done, saved = working_seconds(), saved_seconds()
+    done, found = working_seconds(), len(savings())
     compiled = lowered.compile()
-    compiling = working_seconds() - done + saved_seconds() - saved
+    compiling = compile_seconds(title, working_seconds() - done, savings()[found:])
     facts: dict[str, Any] = {"trace_s": seconds + done - begin, "compile_s": compiling}
     memory = compiled.memory_analysis()
     if memory is not None:
@@ -243,7 +245,9 @@ class Staged:
         if fixed:
             self.fixed_tol = tol
             traced, seconds = trace_jax(lambda v, y, p0: function(v, y, p0, tol), args[:3])
-        self._run, self.facts = compile_jax(traced, seconds)
+        self._run, self.facts = compile_jax(
+            traced, seconds, None if known is None else (known, self.fixed_tol)
+        )
         if known is not None:
             _compiled[known, self.fixed_tol] = self._run, self.facts
             while len(_compiled) > KEPT:

@@ -6,11 +6,13 @@ import multiprocessing
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.measure.clock import LoadMeter, Program, Stopwatch, break_even, rotate
+from bench.measure.compiled import FOLDER, compilation_cache, compile_seconds
 from bench.measure.programs import calls_host, compile_jax, trace_jax
 from bench.store.environment import cores, fingerprint, machine, row_facts
 
@@ -122,6 +124,30 @@ def test_staging_is_timed_apart() -> None:
     begin = time.perf_counter()
     assert compiled(jax.numpy.zeros(3)).tolist() == [1, 1, 1]
     assert time.perf_counter() - begin < 0.2
+
+
+def test_what_a_compilation_took_is_kept_beside_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    assert compile_seconds("a program", 2.345, []) == 2.345
+    assert compile_seconds("a program", 0.01, [1.99]) == 2.345  # found on disk: what it took then
+    assert compile_seconds("another", 0.01, [1.99]) == pytest.approx(
+        2.0
+    )  # nothing was noted: JAX's whole seconds
+    assert compile_seconds("a short one", 0.02, [-0.02]) == 0.02
+    monkeypatch.delenv(FOLDER)
+    assert compile_seconds("a program", 0.5, []) == 0.5
+
+
+def test_compiled_programs_have_a_folder_per_machine_unless_the_user_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GFY_CACHE", str(tmp_path))
+    monkeypatch.delenv(FOLDER, raising=False)
+    assert compilation_cache()[FOLDER] == str(tmp_path / "compiled" / machine())
+    monkeypatch.setenv(FOLDER, "elsewhere")
+    assert compilation_cache() == {}
 
 
 def test_a_program_that_calls_the_host_is_told_apart() -> None:
