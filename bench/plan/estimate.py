@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bench.plan.matrix import Cell, Plan
 
-# Seconds on one core of a small machine; `docs/benchmarks.md` says how they were found.
-COMPILED_S = 0.9  # a program that a framework stages: traced, lowered, compiled
-TIMED_S = 0.09  # a program that is called for the first time and timed, the judging of its answers included
-PROBLEM_S = 0.6  # a problem in one framework: its numbers, its start, the reference of its gradient
+# Seconds of one core, means over a run of the suite `default` on two cores of a small machine.
+COMPILED_S = 1.2  # a program that a framework stages: traced, lowered, compiled
+TIMED_S = 0.1  # a program that is called for the first time and timed, the judging of its answers included
+PROBLEM_S = 1.0  # a problem in one framework: its numbers, its start, the reference of its gradient
 STAGED = ("jax",)
 CORES = 2
 
