@@ -13,14 +13,13 @@ import numpy as np
 
 from gfy.numerics.native import piece
 from solvers.kernels import factor
-from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.ends import CONVERGED, NOT_FINITE, STEP_LIMIT
 from solvers.kernels.memory import copy
 from solvers.kernels.vectors import add_multiple, address, unsound
 
 _SWEEPS = 4  # at most, before the first Newton step
 _HALVINGS = 30
 _STILL = 3  # exact steps that do not bring the error down before rounding is taken for the reason
-_EPS = np.finfo(np.float64).eps
 
 _gather, _factor, _back = factor.gather, factor.factor, factor.back
 
@@ -66,19 +65,6 @@ def residual(c, low, high, p, g):
         worst = max(worst, abs(clamp(p[j] + g[j] / c, low[j], high[j]) - p[j]))
         sound += 0.0 * g[j]
     return worst + sound
-
-
-@piece
-def rounding(b, U, c, p, eps):
-    """What rounding of p and of the sums in g leaves of the residual."""
-    k = p.shape[0]
-    most, size = 0.0, 0.0
-    for j in range(k):
-        terms = abs(b[j])
-        for i in range(k):
-            terms += abs(U[j, i] * p[i])
-        most, size = max(most, terms), max(size, abs(p[j]))
-    return 4 * eps * (size + most / c)
 
 
 @piece
@@ -130,7 +116,10 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
 
 @piece
 def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh, scale):
-    """Solve for p, which holds the start; g takes the gradient. Returns the error, the steps and why it ended."""
+    """Solve for p, which holds the start; g takes the gradient. Returns the error, the steps and why it ended.
+
+    Whether rounding is the reason for what is left is not said here: `dense` goes on from p and says it.
+    """
     k = p.shape[0]
     gradient(b, U, c, p, g)
     error = residual(c, low, high, p, g) + unsound(address(U), k * k)
@@ -168,4 +157,4 @@ def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh
     error = residual(c, low, high, p, g)
     if error <= tol:
         return error, steps, CONVERGED
-    return error, steps, ROUNDING_FLOOR if error <= rounding(b, U, c, p, _EPS) else STEP_LIMIT
+    return error, steps, STEP_LIMIT

@@ -13,9 +13,10 @@ import numpy as np
 
 from gfy.numerics.native import piece
 from solvers.kernels import factor
-from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.ends import CONVERGED, INACCURATE, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
 from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, respond
+from solvers.kernels.trust import explained
 from solvers.kernels.vectors import add_multiple, address, unsound
 
 _EPS, _SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
@@ -89,15 +90,15 @@ def same_face(low, high, kind, theta, p, q, D):
 
 
 @piece
-def rounding(b, U, kind, c, p, D, eps):
-    """What rounding of p and of the sums in b + U p leaves of the residual."""
+def rounding(b, U, kind, c, p, D, terms, eps):
+    """What rounding of p and of the sums in b + U p leaves of the residual; `terms` takes the sums' sizes."""
     k = p.shape[0]
     most, size, steep = 0.0, 0.0, 0.0
     for j in range(k):
-        terms = abs(b[j])
+        terms[j] = abs(b[j])
         for i in range(k):
-            terms += abs(U[j, i] * p[i])
-        most, size, steep = max(most, terms), max(size, abs(p[j])), max(steep, D[j])
+            terms[j] += abs(U[j, i] * p[i])
+        most, size, steep = max(most, terms[j]), max(size, abs(p[j])), max(steep, D[j])
     return 4 * eps * (size + most * (1.0 / c if kind == QUADRATIC else steep))
 
 
@@ -126,8 +127,9 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
             return error, steps, CONVERGED
         still = 0 if error < 0.5 * least else still + 1
         least = min(least, error)
-        if still >= _STILL and error <= rounding(b, U, kind, c, p, D, _EPS):
-            return error, steps, ROUNDING_FLOOR
+        if still >= _STILL and error <= rounding(b, U, kind, c, p, D, e, _EPS):
+            believed = explained(other, e, low, high, kind, c, p, best, _EPS)
+            return error, steps, ROUNDING_FLOOR if believed else INACCURATE
         if steps == max_steps:
             return error, steps, STEP_LIMIT
         for j in range(k):
@@ -174,7 +176,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
 @piece
 def settle(b, U, low, high, kind, c, wanted, tol, p, result, W):
     """The error of a p that was rounded to single precision, and how its solve ended with it."""
-    other, best, slopes = W[0], W[1], W[2]
+    other, best, slopes, terms = W[0], W[1], W[2], W[3]
     copy(b, other)
     add_product(U, p, other)
     respond(other, low, high, kind, c, wanted, np.nan, best, slopes)
@@ -183,4 +185,7 @@ def settle(b, U, low, high, kind, c, wanted, tol, p, result, W):
         return error, CONVERGED
     if result == STEP_LIMIT:
         return error, result
-    return error, ROUNDING_FLOOR if error <= rounding(b, U, kind, c, p, slopes, _SINGLE) else STEP_LIMIT
+    if not error <= rounding(b, U, kind, c, p, slopes, terms, _SINGLE):
+        return error, STEP_LIMIT
+    believed = explained(other, terms, low, high, kind, c, p, best, _SINGLE)
+    return error, ROUNDING_FLOOR if believed else INACCURATE

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from gfy.numerics.native import piece
-from solvers.kernels.ends import CONVERGED, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.ends import CONVERGED, INACCURATE, NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
 from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, clamp, respond
+from solvers.kernels.trust import explained
 
 EPS, SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
 _LOOKS = 12  # at p itself and at corrections of it, each a semismooth Newton step in p
@@ -136,20 +137,33 @@ def judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, t):
 
 
 @piece
-def floor(b, tilt, T, kind, c, p, D, theta, eps):
-    """What rounding of p and of the sums in b - A A^T p leaves of the residual; theta is room."""
+def floor(b, tilt, T, kind, c, p, D, terms, eps):
+    """What rounding of p and of the sums in b - A A^T p leaves of the residual; `terms` takes the sums' sizes."""
     for j in range(p.shape[0]):
-        theta[j] = abs(b[j] + tilt)
+        terms[j] = abs(b[j] + tilt)
     for i in range(T.shape[0]):
         drawn = 0.0
         for j in range(p.shape[0]):
             drawn += abs(T[i, j] * p[j])
         for j in range(p.shape[0]):
-            theta[j] += abs(T[i, j]) * drawn
+            terms[j] += abs(T[i, j]) * drawn
     most, size, steep = 0.0, 0.0, 0.0
     for j in range(p.shape[0]):
-        most, size, steep = max(most, theta[j]), max(size, abs(p[j])), max(steep, D[j])
+        most, size, steep = max(most, terms[j]), max(size, abs(p[j])), max(steep, D[j])
     return 4 * eps * (size + most * (1.0 / c if kind == QUADRATIC else steep))
+
+
+@piece
+def ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, eps):
+    """The error of p, held with relative precision eps, and why a solve that did not use up its steps ended there."""
+    theta, D, best, terms = W[0], W[1], W[2], W[4]
+    error = judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, R[4])
+    if error <= tol:
+        return error, CONVERGED
+    if not error <= floor(b, tilt, T, kind, c, p, D, terms, eps):
+        return error, STEP_LIMIT
+    believed = explained(theta, terms, low, high, kind, c, p, best, eps)
+    return error, ROUNDING_FLOOR if believed else INACCURATE
 
 
 @piece
@@ -202,16 +216,12 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, 
         return np.nan, steps, NOT_FINITE
     if error <= tol:
         return error, steps, CONVERGED
-    low_enough = error <= floor(b, tilt, T, kind, c, p, D, theta, EPS)
-    return error, steps, ROUNDING_FLOOR if low_enough else STEP_LIMIT
+    error, result = ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, EPS)
+    return error, steps, result
 
 
 @piece
 def settle_dual(b, tilt, T, low, high, kind, c, wanted, tol, p, result, W, R):
     """The error of a p that was rounded to single precision, and how its solve ended with it."""
-    error = judged(b, tilt, T, low, high, kind, c, wanted, p, W[2], W[1], W[0], R[4])
-    if error <= tol:
-        return error, CONVERGED
-    if result == STEP_LIMIT:
-        return error, result
-    return error, ROUNDING_FLOOR if error <= floor(b, tilt, T, kind, c, p, W[1], W[0], SINGLE) else STEP_LIMIT
+    error, ended = ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, SINGLE)
+    return error, result if result == STEP_LIMIT and ended != CONVERGED else ended

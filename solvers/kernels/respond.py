@@ -10,11 +10,12 @@ import numpy as np
 
 from gfy.numerics.native import piece
 from solvers.kernels.memory import fill
-from solvers.kernels.vectors import power_of_two
+from solvers.kernels.vectors import minus, power_of_two
 
 QUADRATIC, BINARY, SHANNON = 0.0, 1.0, 2.0
 _EPS = np.finfo(np.float64).eps
 _PASSES = 200
+_NEAR = 1e-13  # relative: a sum that is off by more was not reached
 # exp on [-log(2)/2, log(2)/2]: Taylor's coefficients, an error of 1e-17
 _C = tuple(1.0 / x for x in (1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600))
 _LOG2_HIGH, _LOG2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -50,13 +51,13 @@ def clamp(x, low, high):
 
 
 @piece
-def coordinates(theta, tau, low, high, kind, c, p, D):
-    """p and D = dp/dtheta at theta - tau, without regard to the sum; returns the sums of both."""
+def coordinates(theta, base, tau, low, high, kind, c, p, D):
+    """p and D = dp/dtheta at theta - base - tau, without regard to the sum; returns the sums of both."""
     total, weight = 0.0, 0.0
     inverse = 1.0 / c
     if kind == QUADRATIC:
         for j in range(p.shape[0]):
-            x = (theta[j] - tau) * inverse
+            x = minus(minus(theta[j], base), tau) * inverse
             q = clamp(x, low[j], high[j])
             d = inverse if (q > low[j]) & (q < high[j]) else 0.0
             p[j], D[j] = q, d
@@ -64,7 +65,7 @@ def coordinates(theta, tau, low, high, kind, c, p, D):
             weight += d
     elif kind == BINARY:
         for j in range(p.shape[0]):
-            x = (theta[j] - tau) * inverse
+            x = minus(minus(theta[j], base), tau) * inverse
             e = exponential(-abs(x))
             d = 1.0 / (1.0 + e)
             q = (d if x >= 0 else e * d) + 0.0 * x
@@ -76,7 +77,7 @@ def coordinates(theta, tau, low, high, kind, c, p, D):
             weight += d
     else:
         for j in range(p.shape[0]):
-            x = (theta[j] - tau) * inverse - 1.0
+            x = minus(minus(theta[j], base), tau) * inverse - 1.0
             q = exponential(x) + 0.0 * x
             d = q * inverse if (q >= low[j]) & (q <= high[j]) else 0.0
             q = clamp(q, low[j], high[j])
@@ -87,10 +88,39 @@ def coordinates(theta, tau, low, high, kind, c, p, D):
 
 
 @piece
+def coordinate(x, low, high, kind):
+    """One coordinate of p at the score x c."""
+    if kind == QUADRATIC:
+        return clamp(x, low, high)
+    if kind == BINARY:
+        e = exponential(-abs(x))
+        return clamp((1.0 if x >= 0 else e) / (1.0 + e), low, high)
+    return clamp(exponential(x - 1.0), low, high)
+
+
+@piece
+def between(theta, base, left, right, low, high, kind, c, wanted, p, D):
+    """p between its values at the next numbers left and right of tau, so that it has the sum that is wanted.
+
+    Where the scores are so large that tau has no digits for what tells two labels apart, p jumps past the sum.
+    """
+    over, _ = coordinates(theta, base, left, low, high, kind, c, p, D)
+    under, weight = coordinates(theta, base, right, low, high, kind, c, p, D)
+    share = (wanted - under) / (over - under) if over > under else 0.0
+    share = min(max(share, 0.0), 1.0)
+    for j in range(p.shape[0]):
+        p[j] += share * (coordinate(minus(minus(theta[j], base), left) / c, low[j], high[j], kind) - p[j])
+    return weight
+
+
+@piece
 def respond(theta, low, high, kind, c, wanted, tau, p, D):
-    """p and D; `wanted` is the total, NaN for none; tau is a guess. Returns tau and the sum of D."""
+    """p and D; `wanted` is the total, NaN for none; tau is a guess. Returns tau and the sum of D.
+
+    tau is searched for as a distance from the largest score, near which it lies on a simplex: it then has digits there.
+    """
     if wanted != wanted:
-        return 0.0, coordinates(theta, 0.0, low, high, kind, c, p, D)[1]
+        return 0.0, coordinates(theta, 0.0, 0.0, low, high, kind, c, p, D)[1]
     k = p.shape[0]
     share = wanted / k
     level = c * share
@@ -98,25 +128,25 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
         level = c * (np.log(share) - np.log1p(-share))
     elif kind == SHANNON:
         level = c * (np.log(share) + 1.0)
-    left, right = np.inf, -np.inf
+    least, base = np.inf, -np.inf
     for j in range(k):
-        left, right = min(left, theta[j]), max(right, theta[j])
-    if not right - left < np.inf:  # there is a NaN or an infinity
+        least, base = min(least, theta[j]), max(base, theta[j])
+    if not base - least < np.inf:  # there is a NaN or an infinity
         fill(p, np.nan)
         fill(D, 0.0)
         return 0.0, 0.0
-    left, right = left - level, right - level  # the sum is at least, and at most, what is wanted
+    left, right = minus(minus(least, base), level), -level  # the sum is at least, and at most, what is wanted
     if kind != BINARY and wanted <= high[0]:  # what would put all of it on the largest score
-        peak = c * wanted if kind == QUADRATIC else c * (np.log(wanted) + 1.0)
-        left = max(left, right + level - peak)
+        left = max(left, -(c * wanted if kind == QUADRATIC else c * (np.log(wanted) + 1.0)))
+    tau -= base
     if kind == SHANNON or not left <= tau <= right:
         tau = left  # Newton's steps from there do not overshoot where there is no cap
     weight, excess = 0.0, 0.0
     for count in range(_PASSES):
-        total, weight = coordinates(theta, tau, low, high, kind, c, p, D)
+        total, weight = coordinates(theta, base, tau, low, high, kind, c, p, D)
         excess = total - wanted
         if abs(excess) <= 2 * _EPS * wanted:
-            return tau, weight
+            return base + tau, weight
         if excess > 0:
             left = tau
         else:
@@ -127,7 +157,11 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
         if new == left or new == right:  # noqa: SIM109 (a compiled loop)
             break
         tau = new
+    total = 0.0
     if weight > 0:  # tau has no digits left: the last of the excess is taken from p itself
         for j in range(k):
             p[j] = clamp(p[j] - excess * (D[j] / weight), low[j], high[j])
-    return tau, weight
+            total += p[j]
+    if not abs(total - wanted) <= _NEAR * wanted:
+        weight = between(theta, base, left, right, low, high, kind, c, wanted, p, D)
+    return base + tau, weight

@@ -262,3 +262,13 @@ def power_of_two(typing, n):
         return build.bitcast(build.shl(bits, _int(52)), _D)
 
     return types.float64(types.float64), write
+
+
+@intrinsic
+def minus(typing, x, y):
+    """x - y as it stands. Plain differences may be reordered: x - y - z becomes x - (y + z) if either is plain."""
+
+    def write(context, build, signature, args):
+        return build.fsub(*args, flags=("nsz",))  # an instruction with a flag of its own is given no others
+
+    return types.float64(types.float64, types.float64), write
