@@ -10,6 +10,7 @@ from typing import Any
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
+from gfy.calling.staging import patience, portable
 from gfy.calling.telling import tell_dropped, tell_unsolved
 from gfy.checks import Given, admit, check_start, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
@@ -226,4 +227,16 @@ def _staged(
         found: Solution = whole(problem, solver, v, p0, stop)
         return found
 
-    return get_backend(backend).jit(run)
+    framework = get_backend(backend)
+    if framework.staged or not (isinstance(gradient, Envelope) and portable(problem, solver, gradient)):
+        return framework.jit(run)
+    # a constant that any framework computes: one that runs eagerly may borrow a compiler
+    staged = framework.stage(lambda v, p0: (None, run(v, p0)))
+
+    def borrowed(v: Input, p0: Array | None) -> Solution:
+        if patience() is None:
+            return run(v, p0)
+        found: Solution = staged(*framework.stop_gradient((v, p0)))[1]
+        return found
+
+    return borrowed
