@@ -39,7 +39,17 @@ from gfy.gradients import Envelope, Implicit, Unrolled
 from gfy.losses import ArgmaxLoss, EnergyLoss, FenchelYoungLoss, MarginLoss, PerceptronLoss
 from gfy.problem import InnerProblem
 from gfy.protocols import GradientMode, InnerSolver, Result, Solution, SteppableSolver, Stop
-from gfy.regularizers import BinaryGini, BinaryShannon, Gini, Regularizer, Shannon, SquaredNorm, Tsallis, Zero
+from gfy.regularizers import (
+    BinaryGini,
+    BinaryShannon,
+    FDivergence,
+    Gini,
+    Regularizer,
+    Shannon,
+    SquaredNorm,
+    Tsallis,
+    Zero,
+)
 from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
 from gfy.structured.chain import Chain, ChainEntropy
 from gfy.theory.biconjugate import Biconjugate, biconjugate, solve_biconjugate
@@ -56,7 +66,7 @@ __all__ = [
     "AffineLoss", "ArgmaxLoss", "Ball", "Biconjugate", "Bilinear", "BinaryGini", "BinaryShannon", "Birkhoff",
     "Box", "CalibrationBound", "CappedSimplex", "Certificate", "Chain", "ChainEntropy", "ConcaveSpen",
     "ConvexConcave", "ConvexHull", "ConvexSet", "CustomEnergy", "Energy", "EnergyLoss", "Envelope",
-    "Explanation", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "GfyWarning", "Gini",
+    "Explanation", "FDivergence", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "GfyWarning", "Gini",
     "GradientDroppedWarning", "GradientMode", "Hopfield",
     "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "JointLoss", "LinearQuadratic", "LogSumExp",
     "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "PrecisionWarning",

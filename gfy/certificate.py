@@ -312,7 +312,7 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
         raise GfyValueError(sentence)
     if not p.ndim:
         raise GfyValueError("p must have at least one axis, its last the coordinates of p")
-    problem.domain.check_dim(p.shape[-1])
+    problem.check_dim(p.shape[-1])
     check_against(energy, v, tuple(p.shape))
     if not np.isfinite(p).all():
         raise GfyValueError("p holds values that are NaN or infinite: there is nothing to certify")

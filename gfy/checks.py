@@ -196,7 +196,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
         raise GfyValueError(
             f"y has batch axes {given} but v has {batch}: one target is needed for each example"
         ) from None
-    problem.domain.check_dim(k)
+    problem.check_dim(k)
     _with_values(lambda w: _inside(problem, w, tol), y)
     return y
 
@@ -204,7 +204,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
 def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
     """p0 with the framework, dtype and shape of the solution; its values are finite where they can be read."""
     if p0 is None:
-        problem.domain.check_dim(problem.energy.dim(v))
+        problem.check_dim(problem.energy.dim(v))
         return None
     backend = backend_of(v, p0)
     _refuse_complex("p0", p0)
@@ -214,7 +214,7 @@ def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | No
     expected = (*problem.energy.batch_shape(v), problem.energy.dim(v))
     if tuple(p0.shape) != expected:
         raise GfyValueError(f"p0 must have the shape of p, {expected}, got {tuple(p0.shape)}")
-    problem.domain.check_dim(expected[-1])
+    problem.check_dim(expected[-1])
     _with_values(lambda w: _refuse_infinite("p0", w), p0)
     return p0
 

@@ -92,6 +92,11 @@ class InnerProblem:
             )
         return None
 
+    def check_dim(self, k: int) -> None:
+        """Raise where the set or the regularizer does not exist in R^k."""
+        self.domain.check_dim(k)
+        self.regularizer.check_dim(k)
+
     def value(self, v: Input, p: Array) -> Array:
         """Phi(v, p) - Omega(p), [...]."""
         return self.energy.value(v, p) - self.regularizer.value(p)

@@ -19,6 +19,18 @@ def _bilinear(regularizer: Any, domain: Any) -> Any:
     return build
 
 
+def _divergence(f: str, domain: Any, alpha: float | None = None) -> Any:
+    def build(rng: np.random.Generator, k: int, batch: int, active: float) -> Instance:
+        """v [batch, k] scores beside a prior that falls from the first coordinate to the last, of sum 1."""
+        prior = 1.0 / np.arange(1.0, k + 1.0)
+        regularizer = gfy.FDivergence(f, prior / prior.sum(), alpha=alpha)
+        problem = gfy.InnerProblem(gfy.Bilinear(), regularizer, domain(k))
+        v = gfy.Bilinear.Input(spread(active) * rng.normal(size=(batch, k)))
+        return single(rng, problem, v, batch, k)
+
+    return build
+
+
 def rectifier(rng: np.random.Generator, k: int, batch: int, hidden: int, active: float) -> Instance:
     """v [batch, hidden] passes a relu and a fixed non-negative mixing matrix U [hidden, k]."""
     U = rng.uniform(size=(hidden, k)) / np.sqrt(hidden)
@@ -52,6 +64,10 @@ FAMILIES = (
            _bilinear(lambda: gfy.Tsallis(1.5), lambda k: gfy.Simplex()), LINEAR),
     Family("linear-gini-capped", "the k/10 best of k, relaxed",
            _bilinear(gfy.Gini, lambda k: gfy.CappedSimplex(max(1, k // 10))), LINEAR),
+    Family("linear-fdiv-simplex", "Jensen-Shannon's divergence from a prior, one class",
+           _divergence("jensen-shannon", lambda k: gfy.Simplex()), LINEAR),
+    Family("linear-fdiv-capped", "the alpha divergence from a prior, the k/10 best of k, relaxed",
+           _divergence("alpha", lambda k: gfy.CappedSimplex(max(1, k // 10)), 1.5), LINEAR),
     Family("linear-norm-ball", "a direction, inside the unit ball",
            _bilinear(gfy.SquaredNorm, lambda k: gfy.Ball()), LINEAR),
     Family("rectifier-gini", "a rectifier network, labels on a box", rectifier,

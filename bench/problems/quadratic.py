@@ -69,6 +69,10 @@ FAMILIES = (
            _dense(gfy.Gini, gfy.Simplex), DENSE),
     Family("quadratic-shannon-simplex", "dense interactions, one class among k, dense probabilities",
            _dense(gfy.Shannon, gfy.Simplex), DENSE),
+    Family("pairwise-fdiv-box", "pairwise interactions of low rank, squared Hellinger distance from a prior",
+           _pairwise(lambda: gfy.FDivergence("squared-hellinger", 0.25)), LOW_RANK),
+    Family("quadratic-fdiv-simplex", "dense interactions, one class among k, alpha divergence from a prior",
+           _dense(lambda: gfy.FDivergence("alpha", 0.1, alpha=1.5), gfy.Simplex), DENSE),
     Family("quadratic-reals", "no constraint at all: a linear system",
            _dense(gfy.SquaredNorm, gfy.Reals), DENSE),
 )  # fmt: skip

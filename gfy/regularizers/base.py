@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,10 @@ class Regularizer:
     entropy: str | None = (
         None  # "shannon", "binary" or "tsallis": gamma times that entropy (alpha is Tsallis's)
     )
-    gamma: float  # the strength of an entropy
+    divergence_from: str | None = (
+        None  # the name of f where Omega is gamma times an f-divergence from `prior`
+    )
+    gamma: float  # the strength of an entropy or a divergence
     curvature: float = 0.0
     tilt: float = 0.0
     least: float = -math.inf  # Omega lives where every coordinate is in [least, most]
@@ -88,6 +92,13 @@ class Regularizer:
         xp = namespace(p)
         found = self.coordinate_slope(self.grad(p), -math.inf, math.inf)
         return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
+
+    def part(self, take: Callable[[Array], Array], like: Array) -> Regularizer:
+        """Omega of the coordinates that `take` picks from an array [..., k]: itself where omega is the same for all."""
+        return self
+
+    def check_dim(self, k: int) -> None:
+        """Raise where Omega does not exist in R^k."""
 
     def slopes(self, theta: Array, domain: ConvexSet) -> Array:
         """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""

@@ -1,7 +1,8 @@
 """Find tau with sum_j q(theta_j - tau) = total, q non-decreasing: the multiplier of the constraint sum p = total.
 
 Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
-becomes an end of a bracket, a step must fall strictly inside it, and every third one is a bisection.
+becomes an end of a bracket, a step must fall strictly inside it, and one that does not halve the excess is followed
+by a bisection.
 Where the scores are so large beside omega' that no number of their dtype is a good enough tau, the search goes on
 relative to the tau it found: theta - tau is exact near it, and resolves what theta does not.
 The last steps are taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
@@ -24,6 +25,7 @@ class _Bracket(NamedTuple):
     tau: Array  # [..., 1] the point to evaluate next
     low: Array  # sum too large here
     high: Array  # sum too small here
+    least: Array  # half the excess before a Newton step; infinite after a bisection
     step: Array  # [] how many so far
     done: Array  # [..., 1] bool
     met: Array  # [..., 1] bool: the sum is right
@@ -36,8 +38,13 @@ def threshold(
     slope: Callable[[Array], Array],
     low: Array,
     high: Array,
+    straight: Callable[[Array], Array] | None = None,
 ) -> Array:
-    """theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope: argmax's derivative."""
+    """theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope: argmax's derivative.
+
+    `straight` [..., 1] -> [..., 1] gives, for a sum s, (m(s) - m(total)) / m'(s) for a function m of the sum that is
+    nearly a line in tau, so that Newton's steps on it are few; s - total by default.
+    """
     backend = backend_of(theta)
     xp = backend.xp
     fixed, low, high = backend.stop_gradient((theta, low, high))
@@ -47,31 +54,43 @@ def threshold(
     def search(scores: Array, tau: Array, low: Array, high: Array, done: Array) -> _Bracket:
         def body(state: _Bracket) -> _Bracket:
             tau = state.tau
-            excess = argmax(scores - tau).sum(-1)[..., None] - total
-            weight = slope(scores - tau).sum(-1)[..., None]
+            shifted = scores - tau
+            rate = slope(shifted)
+            sums = argmax(shifted).sum(-1)[..., None]
+            excess = sums - total
+            ahead = excess if straight is None else straight(sums)
+            weight = rate.sum(-1)[..., None]
             low = xp.where(excess >= 0, tau, state.low)
             high = xp.where(excess <= 0, tau, state.high)
             middle = low + (high - low) / 2
-            inside = weight * (high - low) > xp.abs(
-                excess
-            )  # a smaller slope leads out of the bracket, or overflows
-            proposal = tau + excess / xp.where(inside, weight, xp.ones_like(weight))
+            # a smaller slope leads out of the bracket, or overflows
+            inside = weight * (high - low) > xp.abs(ahead)
+            proposal = tau + ahead / xp.where(inside, weight, xp.ones_like(weight))
             inside = inside & (proposal > low) & (proposal < high)
-            bisect = ~inside | (state.step % 3 == 2)
+            # a step of Newton's that did not halve the excess is followed by a bisection
+            bisect = ~inside | (xp.abs(excess) > state.least)
             following = xp.where(bisect, middle, proposal)
-            met = xp.abs(excess) <= 4 * eps * total
-            done = state.done | met | (high - low <= 2 * eps * xp.abs(tau))
+            # what the rounding of p, and of scores that are right to their last digit, does to the sum
+            met = xp.abs(excess) <= eps * (4 * total + (rate * xp.abs(shifted)).sum(-1)[..., None])
+            # no other number of the dtype is a better tau: the bracket, or Newton's step, is as short as its last digit
+            close = xp.minimum(
+                high - low, xp.abs(excess) / xp.where(weight > tiny, weight, xp.full_like(weight, tiny))
+            )
+            done = state.done | met | (close <= 2 * eps * xp.abs(tau))
             kept = state.done
             return _Bracket(
                 xp.where(done, tau, following),
                 xp.where(kept, state.low, low),
                 xp.where(kept, state.high, high),
+                xp.where(bisect, xp.full_like(excess, float("inf")), xp.abs(excess) / 2),
                 state.step + 1,
                 done,
                 xp.where(kept, state.met, met),
             )
 
-        start = _Bracket(tau, low, high, xp.sum(xp.zeros_like(low)), done, done)
+        start = _Bracket(
+            tau, low, high, xp.full_like(low, float("inf")), xp.sum(xp.zeros_like(low)), done, done
+        )
         return backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
 
     found = search(fixed, low, low, high, low != low)

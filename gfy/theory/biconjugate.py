@@ -124,7 +124,7 @@ def solve_biconjugate(
     if method not in METHODS:
         raise GfyValueError(f"biconjugate method must be one of {', '.join(METHODS)}, got {method!r}")
     check_point(p)
-    problem.domain.check_dim(int(p.shape[-1]))
+    problem.check_dim(int(p.shape[-1]))
     if method == "grid":
         return _on_grid(problem, p, inputs, points, solver, stop)
     reason = no_exact(problem, int(p.shape[-1]))

@@ -106,7 +106,7 @@ def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None
     reason = not_calibrated(problem, wanted)
     if reason is not None:
         raise UnsupportedError(f"{problem.name} is not known to be calibrated for {wanted.name}: {reason}")
-    problem.domain.check_dim(k)
+    problem.check_dim(k)
     gamma = problem.regularizer.strong_convexity(problem.domain)
     sigma, half = wanted.sigma(problem.domain, k), wanted.half_diameter(problem.domain, k)
     matrix = problem.energy.mixing

@@ -48,7 +48,7 @@ def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -
     reason = wanted.unsuited(problem.domain)
     if reason is not None:
         raise UnsupportedError(reason)
-    problem.domain.check_dim(int(p.shape[-1]))
+    problem.check_dim(int(p.shape[-1]))
     return wanted.decode(p, problem.domain)
 
 

@@ -127,7 +127,8 @@ def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) 
         j = order[i]
         row, q, h = A[..., j, :], p[..., j], bend[..., j]
         s = u[..., j] - dot(row, t) + h * q
-        fresh = best_coordinate(problem.regularizer, s, h, _at(low, j), _at(high, j), q)
+        omega = problem.regularizer.part(lambda x: x[..., j], u)
+        fresh = best_coordinate(omega, s, h, _at(low, j), _at(high, j), q)
         fresh = xp.where(xp.isfinite(fresh), fresh, q)
         return backend.set_at(p, (..., j), fresh), t + (fresh - q)[..., None] * row, i + 1
 
@@ -157,6 +158,11 @@ def dense(
         square = backend.window(rows, begin, size, -1)
         slopes = backend.window(u, begin, size, -1) + matvec(rows, p)
         part, bottom, top = (backend.window(x, begin, size, -1) for x in (p, low, high))
+
+        def omega(j: int) -> Any:
+            at = j if inside is None else inside[j]
+            return problem.regularizer.part(lambda x: backend.window(x, begin, size, -1)[..., at], u)
+
         if inside is not None:
             square = square[..., inside, :][..., inside]
             slopes, part, bottom, top = (x[..., inside] for x in (slopes, part, bottom, top))
@@ -164,7 +170,7 @@ def dense(
         for j in range(size):
             q, h = part[..., j], -square[..., j, j]
             slope = slopes[..., j] + sum(moves[i] * square[..., j, i] for i in range(j))
-            fresh = best_coordinate(problem.regularizer, slope + h * q, h, bottom[..., j], top[..., j], q)
+            fresh = best_coordinate(omega(j), slope + h * q, h, bottom[..., j], top[..., j], q)
             moves.append(xp.where(xp.isfinite(fresh), fresh, q) - q)
         part = part + xp.stack(moves, axis=-1)
         return backend.place(p, begin, part if inside is None else part[..., xp.argsort(inside)]), i + 1
@@ -198,7 +204,8 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
         rows = curvature.product(taker - giver + 0 * p)
         h = -dot(rows, taker - giver)
         room = xp.minimum(high - x, y - low)
-        d = _trade(regularizer, dot(taker - giver, g), h, x, y, room)
+        gains, gives = (_of(regularizer, chosen, p) for chosen in (taker, giver))
+        d = _trade(gains, gives, dot(taker - giver, g), h, x, y, room)
         d = xp.where(xp.isfinite(d) & (dot(taker, giver) == 0), d, 0 * d)
         emptied = d >= room
         step = d[..., None] * (taker - giver)
@@ -228,11 +235,16 @@ def _wish(regularizer: Any, g: Array, bend: Array, p: Array, low: Any, high: Any
     return best_coordinate(regularizer, g - price + bend * p, bend, low, high, p) - p
 
 
-def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: Array) -> Array:
-    """argmax_{0 <= d <= room} slope d - h d^2 / 2 - omega(x + d) - omega(y - d), elementwise."""
+def _of(regularizer: Any, chosen: Array, p: Array) -> Any:
+    """omega of the coordinate that is chosen, one-hot [..., k], in each example."""
+    return regularizer.part(lambda x: dot(chosen, x), p)
+
+
+def _trade(gains: Any, gives: Any, slope: Array, h: Array, x: Array, y: Array, room: Array) -> Array:
+    """argmax_{0 <= d <= room} slope d - h d^2 / 2 - omega(x + d) - omega(y - d), elementwise, either omega its own."""
     xp = backend_of(x).xp
-    if regularizer.quadratic:
-        c = regularizer.curvature
+    if gains.quadratic:
+        c = gains.curvature
         pull, bend = slope - c * (x - y), h + 2 * c
         free = pull / xp.where(bend > 0, bend, xp.ones_like(bend))
         return clip(xp.where(bend > 0, free, xp.where(pull > 0, room, 0 * room)), 0.0, room)
@@ -240,13 +252,13 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
     backend = backend_of(x)
     eps = backend.eps(x)
 
-    def second(z: Array) -> Array:
+    def second(omega: Any, z: Array) -> Array:
         """omega''(z), from the slope of omega's argmax map."""
-        slope = regularizer.coordinate_slope(regularizer.grad(z), -1.0, float("inf"))
+        slope = omega.coordinate_slope(omega.grad(z), -1.0, float("inf"))
         return 1 / xp.where(slope > 0, slope, xp.ones_like(slope))
 
     def rise(d: Array, slope: Array, h: Array, x: Array, y: Array) -> Array:
-        return slope - h * d - regularizer.grad(x + d) + regularizer.grad(y - d)
+        return slope - h * d - gains.grad(x + d) + gives.grad(y - d)
 
     fixed = backend.stop_gradient((slope, h, x, y))
 
@@ -254,7 +266,7 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
         d, left, right, _, count = now
         up = rise(d, *fixed)
         left, right = xp.where(up > 0, d, left), xp.where(up > 0, right, d)
-        ahead = d + up / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
+        ahead = d + up / (fixed[1] + second(gains, fixed[2] + d) + second(gives, fixed[3] - d))
         inside = (ahead > left) & (ahead < right) & (count % 3 < 2)
         close = (right - left <= 2 * eps * right) | (
             xp.abs(ahead - d) <= 2 * eps * xp.minimum(d, fixed[3] - d)
@@ -273,7 +285,7 @@ def _trade(regularizer: Any, slope: Array, h: Array, x: Array, y: Array, room: A
     begin = (end / 2, xp.zeros_like(end), end, ~(end > 0), xp.sum(xp.zeros_like(end)))
     d = backend.while_loop(lambda now: xp.any(~now[3]) & (now[4] < _MOST_STEPS), body, begin)[0]
     # one more step, with the derivative of the root
-    more = rise(d, slope, h, x, y) / (fixed[1] + second(fixed[2] + d) + second(fixed[3] - d))
+    more = rise(d, slope, h, x, y) / (fixed[1] + second(gains, fixed[2] + d) + second(gives, fixed[3] - d))
     d = clip(xp.where(xp.isfinite(more), d + more, d), 0.0, room)
     still = rise(room, slope, h, x, y)
     return xp.where(still >= 0, room, d)

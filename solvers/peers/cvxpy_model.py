@@ -123,8 +123,30 @@ def _regularizer(omega: Any, p: Any) -> Any:
         return -omega.gamma * cp.sum(cp.entr(p))
     if omega.entropy == "binary":
         return -omega.gamma * cp.sum(cp.entr(p) + cp.entr(1 - p))
+    if omega.divergence_from is not None:
+        return omega.gamma * _divergence(omega, p)
     scale = omega.gamma / (omega.alpha * (omega.alpha - 1))
     return scale * (cp.sum(cp.power(p, omega.alpha)) - cp.sum(p))
+
+
+def _divergence(omega: Any, p: Any) -> Any:
+    """sum_j q_j f(p_j / q_j), each f by the function that CVXPY has for it."""
+    import cvxpy as cp
+
+    q = np.broadcast_to(np.asarray(omega.prior, dtype=float), p.shape)
+    f, alpha = omega.divergence_from, omega.alpha
+    if f == "kl" or alpha == 1:
+        return cp.sum(cp.kl_div(p, q))
+    if f == "reverse-kl" or alpha == 0:
+        return cp.sum(cp.kl_div(q, p))
+    if f == "chi-square":
+        return 0.5 * cp.sum(cp.multiply(1 / q, cp.square(p - q)))
+    if f == "jensen-shannon":
+        return cp.sum(cp.kl_div(p, (p + q) / 2) + cp.kl_div(q, (p + q) / 2))
+    if f == "squared-hellinger":
+        return cp.sum(p + q - 2 * cp.multiply(np.sqrt(q), cp.sqrt(p)))
+    powers = cp.sum(cp.multiply(q ** (1 - alpha), cp.power(p, alpha)))
+    return (powers - alpha * cp.sum(p) + (alpha - 1) * np.sum(q)) / (alpha * (alpha - 1))
 
 
 def _set(domain: Any, p: Any) -> list[Any]:

@@ -77,7 +77,9 @@ class CvxpyReference:
         ):
             return f"{energy.name} does not say its structure: CVXPY cannot look inside it"
         known = domain.banded or domain.stochastic or domain.ball or domain.finite
-        if not known or not (omega.quadratic or omega.entropy is not None):
+        if not known or not (
+            omega.quadratic or omega.entropy is not None or omega.divergence_from is not None
+        ):
             return f"no CVXPY model of {omega.name} on {domain.name} is written down"
         if self.solver == "OSQP" and not _quadratic_program(problem):
             return "OSQP solves quadratic programs only: use CLARABEL or SCS"

@@ -25,7 +25,7 @@ def domains(k: int = K) -> list[gfy.ConvexSet]:
     ]
 
 
-def regularizers() -> list[gfy.Regularizer]:
+def regularizers(k: int = K) -> list[gfy.Regularizer]:
     return [
         gfy.SquaredNorm(0.7),
         gfy.Gini(1.3),
@@ -35,13 +35,16 @@ def regularizers() -> list[gfy.Regularizer]:
         gfy.Tsallis(1.5),
         gfy.Tsallis(1.3, gamma=0.6),
         gfy.Tsallis(2.6),
+        gfy.FDivergence("reverse-kl", prior=np.linspace(0.1, 0.3, k), gamma=0.5),
+        gfy.FDivergence("jensen-shannon", prior=0.25),
+        gfy.FDivergence("alpha", prior=np.linspace(0.3, 0.05, k), alpha=1.5),
         gfy.Zero(),
     ]
 
 
 def pairs(k: int = K) -> list[tuple[gfy.Regularizer, gfy.ConvexSet]]:
     """Every regularizer with every set it has an argmax map on."""
-    return [(r, d) for r in regularizers() for d in domains(k) if r.no_argmax(d) is None]
+    return [(r, d) for r in regularizers(k) for d in domains(k) if r.no_argmax(d) is None]
 
 
 def pair_id(value: Any) -> str:

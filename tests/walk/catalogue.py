@@ -377,12 +377,22 @@ REGULARIZERS = [
     OmegaEntry("BinaryShannon", lambda: gfy.BinaryShannon(1.0), Omega("binary-shannon")),
     OmegaEntry("Tsallis", lambda: gfy.Tsallis(1.5, 1.0), Omega("tsallis")),
     OmegaEntry("Zero", lambda: gfy.Zero(), Omega("zero")),
+    OmegaEntry(
+        "FDivergence(jensen-shannon)",
+        lambda: gfy.FDivergence("jensen-shannon", prior=0.5),
+        Omega("jensen-shannon", prior=0.5),
+    ),
     OmegaEntry("SquaredNorm(0.375)", lambda: gfy.SquaredNorm(0.375), Omega("norm", 0.375)),
     OmegaEntry("Gini(0.375)", lambda: gfy.Gini(0.375), Omega("gini", 0.375)),
     OmegaEntry("BinaryGini(0.375)", lambda: gfy.BinaryGini(0.375), Omega("binary-gini", 0.375)),
     OmegaEntry("Shannon(0.375)", lambda: gfy.Shannon(0.375), Omega("shannon", 0.375)),
     OmegaEntry("BinaryShannon(0.375)", lambda: gfy.BinaryShannon(0.375), Omega("binary-shannon", 0.375)),
     OmegaEntry("Tsallis(1.75, 0.375)", lambda: gfy.Tsallis(1.75, 0.375), Omega("tsallis", 0.375, 1.75)),
+    OmegaEntry(
+        "FDivergence(reverse-kl, 0.375)",
+        lambda: gfy.FDivergence("reverse-kl", prior=0.25, gamma=0.375),
+        Omega("reverse-kl", 0.375, prior=0.25),
+    ),
 ]
 
 SOLVERS = {name: getattr(solvers, name) for name in solvers.__all__}

@@ -78,23 +78,25 @@ class Region:
 
 @dataclass
 class Omega:
-    """A regularizer by name: "norm", "gini", "binary-gini", "shannon", "binary-shannon", "tsallis" or "zero"."""
+    """A regularizer by name: "norm", "gini", "binary-gini", "shannon", "binary-shannon", "tsallis", "zero",
+    "jensen-shannon" or "reverse-kl" (the divergences from the same number q in every coordinate)."""
 
     kind: str
     gamma: float = 1.0
     alpha: float = 1.5
+    prior: float = 1.0
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Where it is defined and its derivatives finite inside."""
-        if self.kind in ("shannon", "tsallis"):
+        if self.kind in ("shannon", "tsallis", "jensen-shannon", "reverse-kl"):
             return 0.0, np.inf
         return (0.0, 1.0) if self.kind == "binary-shannon" else (-np.inf, np.inf)
 
     @property
     def inside(self) -> bool:
         """Whether its slope is infinite at its bounds, so that p* is inside them."""
-        return self.kind in ("shannon", "binary-shannon")
+        return self.kind in ("shannon", "binary-shannon", "jensen-shannon", "reverse-kl")
 
     def value(self, p: Any) -> Any:
         g = self.gamma
@@ -108,6 +110,12 @@ class Omega:
             return g * _xlogx(p).sum(-1)
         if self.kind == "binary-shannon":
             return g * (_xlogx(p) + _xlogx(1 - p)).sum(-1)
+        q = self.prior
+        if self.kind == "jensen-shannon":
+            middle = (p + q) / 2
+            return g * (_xlogx(p) - (p + q) * np.log(middle) + q * np.log(q)).sum(-1)
+        if self.kind == "reverse-kl":
+            return g * (p - q - q * np.log(p / q)).sum(-1)
         positive = p.real > 0
         power = np.where(positive, np.where(positive, p, 1) ** self.alpha, 0)
         return g / (self.alpha * (self.alpha - 1)) * (power - p).sum(-1)
@@ -124,6 +132,11 @@ class Omega:
             return -g * cp.sum(cp.entr(p))
         if self.kind == "binary-shannon":
             return -g * cp.sum(cp.entr(p) + cp.entr(1 - p))
+        q = self.prior
+        if self.kind == "jensen-shannon":
+            return g * cp.sum(cp.kl_div(p, (p + q) / 2) + cp.kl_div(q, (p + q) / 2))
+        if self.kind == "reverse-kl":
+            return g * cp.sum(p - q - q * cp.log(p) + q * np.log(q))
         return g / (self.alpha * (self.alpha - 1)) * (cp.sum(cp.power(p, self.alpha)) - cp.sum(p))
 
 
