@@ -161,6 +161,7 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "reference" / "rows.md": {"columns": reference},
         ROOT / "docs" / "how-to" / "amortise.md": {"amortised": lambda: beyond("amortised")},
         ROOT / "docs" / "how-to" / "joint.md": {"minmin": lambda: beyond("minmin")},
+        ROOT / "docs" / "how-to" / "rankings.md": {"ranking": lambda: beyond("ranking")},
     }
     found = {}
     for path, parts in sections.items():

@@ -50,7 +50,18 @@ from gfy.regularizers import (
     Tsallis,
     Zero,
 )
-from gfy.sets import Ball, Birkhoff, Box, CappedSimplex, ConvexHull, ConvexSet, OracleHull, Reals, Simplex
+from gfy.sets import (
+    Ball,
+    Birkhoff,
+    Box,
+    CappedSimplex,
+    ConvexHull,
+    ConvexSet,
+    OracleHull,
+    Permutahedron,
+    Reals,
+    Simplex,
+)
 from gfy.structured.chain import Chain, ChainEntropy
 from gfy.theory.biconjugate import Biconjugate, biconjugate, solve_biconjugate
 from gfy.theory.bregman import bregman, bregman_dual
@@ -69,7 +80,7 @@ __all__ = [
     "Explanation", "FDivergence", "FenchelYoungLoss", "GfyError", "GfyTypeError", "GfyValueError", "GfyWarning", "Gini",
     "GradientDroppedWarning", "GradientMode", "Hopfield",
     "Implicit", "InnerProblem", "InnerSolver", "InputConvexNetwork", "JointLoss", "LinearQuadratic", "LogSumExp",
-    "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "PrecisionWarning",
+    "MarginLoss", "Maxout", "Metric", "OracleHull", "Pairwise", "PerceptronLoss", "Permutahedron", "PrecisionWarning",
     "Probabilistic", "Reals",
     "Rectifier", "Regularizer", "Result", "Shannon", "Simplex", "Solution", "Spen", "SquaredNorm", "SteppableSolver",
     "Stop", "Target", "Tsallis", "Unrolled",

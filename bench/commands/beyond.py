@@ -1,4 +1,4 @@
-"""`gfy reproduce amortised` and `gfy reproduce minmin`: experiments beyond the paper; rows go to beyond.sqlite."""
+"""`gfy reproduce amortised`, `minmin` and `ranking`: experiments beyond the paper; rows go to beyond.sqlite."""
 
 from __future__ import annotations
 
@@ -45,6 +45,35 @@ def minmin(
     from bench.experiments.minmin.experiment import run
 
     _show(out, lambda store: run(store, typer.echo, quick, data_dir, steps), "minmin")
+
+
+def ranking(
+    out: Out = Path("results"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="20 steps, one seed: shows that it runs, not a result.")
+    ] = False,
+    data_dir: DataDir = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", help="synthetic or yeast; repeat (default: both).")
+    ] = None,
+) -> None:
+    """Learn rankings on the permutahedron, on the Birkhoff polytope and without a set: Kendall's tau.
+
+    Examples:
+
+      gfy reproduce ranking --quick --dataset synthetic
+
+      gfy reproduce ranking --out docs/results
+    """
+    from bench.experiments.ranking.data import NAMES
+    from bench.experiments.ranking.train import QUICK_STEPS, SEEDS, STEPS, run
+
+    unknown = [name for name in dataset or () if name not in NAMES]
+    if unknown:
+        raise typer.BadParameter(f"--dataset must be one of {', '.join(NAMES)}, got {unknown[0]}")
+    names = tuple(dataset) if dataset else NAMES
+    seeds, steps = (1, QUICK_STEPS) if quick else (SEEDS, STEPS)
+    _show(out, lambda store: run(store, typer.echo, seeds, steps, names, data_dir), "ranking")
 
 
 def _show(out: Path, run: Any, kind: str) -> None:

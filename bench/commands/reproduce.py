@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run the paper's experiments again (multilabel, imitation), and two beyond it (amortised, minmin).",
+    help="Run the paper's experiments again (multilabel, imitation), and three beyond it (amortised, minmin, ranking).",
 )
 
 
@@ -113,3 +113,4 @@ if (_command := _imitation()) is not None:
     app.command("imitation")(_command)
 app.command("amortised")(beyond.amortised)
 app.command("minmin")(beyond.minmin)
+app.command("ranking")(beyond.ranking)

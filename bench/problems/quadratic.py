@@ -55,6 +55,13 @@ def _dense(regularizer: Any, domain: Any) -> Any:
     return build
 
 
+def _ranking(
+    rng: np.random.Generator, k: int, batch: int, condition: float, active: float, size: float
+) -> Instance:
+    domain = gfy.Permutahedron(np.linspace(1.0, 0.0, k))
+    return dense(rng, k, batch, condition, active, size, gfy.SquaredNorm(), domain)
+
+
 LOW_RANK = {"k": 174, "batch": 64, "rank": 1, "active": 0.5, "strength": 0.5}
 DENSE = {"k": 64, "batch": 32, "condition": 100.0, "active": 0.5, "size": 4.0}
 
@@ -73,6 +80,8 @@ FAMILIES = (
            _pairwise(lambda: gfy.FDivergence("squared-hellinger", 0.25)), LOW_RANK),
     Family("quadratic-fdiv-simplex", "dense interactions, one class among k, alpha divergence from a prior",
            _dense(lambda: gfy.FDivergence("alpha", 0.1, alpha=1.5), gfy.Simplex), DENSE),
+    Family("ranking-norm-permutahedron", "a ranking of k items that interact, each relaxed rank in [0, 1]",
+           _ranking, DENSE),
     Family("quadratic-reals", "no constraint at all: a linear system",
            _dense(gfy.SquaredNorm, gfy.Reals), DENSE),
 )  # fmt: skip

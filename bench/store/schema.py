@@ -187,6 +187,8 @@ KINDS: dict[str, Kind] = {
     "training": Kind("a timed training of `gfy reproduce multilabel --study time`", (*_TRAINED, "solver", *_PLACE)),
     "imitation": Kind("a policy of `gfy reproduce imitation`, on whatever machine",
                       ("problem", "family", "seed", "problem_params")),
+    "ranking": Kind("a network of `gfy reproduce ranking`, on whatever machine",
+                    ("problem", "energy", "regularizer", "domain", "k", "batch", "loss", "seed", "problem_params")),
     "calibration": Kind("a case of `gfy theory calibration`", _STUDY),
     "dc": Kind("a training of `gfy theory dc`", _STUDY),
     "structured": Kind("a case of `gfy theory structured`", _STUDY),

@@ -82,8 +82,13 @@ class Shannon(Separable):
             return super().multiplier(theta, domain)
         return self.gamma * (logsumexp(theta / self.gamma, keepdims=True) - 1)
 
+    def no_argmax(self, domain: ConvexSet) -> str | None:
+        return self.unsuited(domain) if domain.ranked else super().no_argmax(domain)
+
     @in_single
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        if domain.ranked and self.no_argmax(domain) is None:
+            return domain.entropic(theta / self.gamma)
         return softmax(theta / self.gamma) if domain.simplex else super().argmax(theta, domain)
 
     @in_single

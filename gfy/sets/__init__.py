@@ -5,6 +5,7 @@ from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.box import Box, Reals
 from gfy.sets.hull import ConvexHull
+from gfy.sets.permutahedron import Permutahedron
 from gfy.sets.simplex import CappedSimplex, Simplex
 from gfy.structured.oracle_hull import OracleHull
 
@@ -17,6 +18,7 @@ __all__ = [
     "ConvexHull",
     "ConvexSet",
     "OracleHull",
+    "Permutahedron",
     "Reals",
     "Simplex",
 ]

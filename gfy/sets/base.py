@@ -35,6 +35,7 @@ class ConvexSet:
     ball: bool = False  # C = {|p| <= radius}, the Euclidean ball
     radius: float  # of the ball
     finite: bool = False  # C is the hull of `points` [n, k]
+    ranked: bool = False  # C is the hull of the permutations of `profile(k)`: see `entropic`
 
     @property
     def name(self) -> str:
@@ -67,6 +68,14 @@ class ConvexSet:
     def flat(self, matrix: Array) -> Array:
         """[..., n, n] -> [..., n * n], for a stochastic set."""
         raise UnsupportedError(f"the points of {self.name} are not matrices")
+
+    def profile(self, k: int) -> np.ndarray:
+        """The numbers [k] that a ranked set permutes, the largest first."""
+        raise UnsupportedError(f"{self.name} is not the hull of the permutations of a vector")
+
+    def entropic(self, x: Array) -> Array:
+        """argmax_{p in C} <x, p> - <p, log p>, [..., k] -> [..., k], for a ranked set."""
+        raise UnsupportedError(f"{self.name} is not the hull of the permutations of a vector")
 
     def bounds(self, like: Array) -> tuple[Any, Any]:
         """(low, high) of a banded set: numbers, or arrays [k] of like's framework, dtype and device."""

@@ -1,4 +1,4 @@
-"""Tables of the experiments beyond the paper: amortised inner solves, joint learning of partition functions."""
+"""Tables of the experiments beyond the paper: amortised inner solves, joint learning, rankings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 import pandas as pd
 
+from reports.answers.ranking import ranking
 from reports.answers.tables import Cell, Table
 
 LOSSES = {
@@ -22,7 +23,7 @@ WAYS = ("cold", "warm", "amortised", "proposed")
 
 def tables(frame: pd.DataFrame) -> list[Table]:
     """The tables that the rows at hand allow; every cell names the rows behind it."""
-    return [table for table in (amortised(frame), minmin(frame)) if table is not None]
+    return [table for table in (amortised(frame), minmin(frame), ranking(frame)) if table is not None]
 
 
 def text(frame: pd.DataFrame, kind: str) -> str:

@@ -163,6 +163,10 @@ def _set(domain: Any, p: Any) -> list[Any]:
         n = domain.side(p.shape[0])
         matrix = cp.reshape(p, (n, n), order="C")
         return [p >= 0, cp.sum(matrix, axis=0) == 1, cp.sum(matrix, axis=1) == 1]
+    if domain.ranked:  # p = M w for a doubly stochastic M
+        mixed = cp.Variable((p.shape[0], p.shape[0]), nonneg=True)
+        w = domain.profile(p.shape[0])
+        return [cp.sum(mixed, axis=0) == 1, cp.sum(mixed, axis=1) == 1, p == mixed @ w]
     if domain.ball:
         return [cp.norm2(p) <= domain.radius]
     weights = cp.Variable(len(domain.points), nonneg=True)

@@ -76,7 +76,7 @@ class CvxpyReference:
             structured or (energy.linear and energy.array_api) or energy.metric in ("euclidean", "manhattan")
         ):
             return f"{energy.name} does not say its structure: CVXPY cannot look inside it"
-        known = domain.banded or domain.stochastic or domain.ball or domain.finite
+        known = domain.banded or domain.stochastic or domain.ball or domain.finite or domain.ranked
         if not known or not (
             omega.quadratic or omega.entropy is not None or omega.divergence_from is not None
         ):
