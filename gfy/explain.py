@@ -11,6 +11,7 @@ from typing import Any
 
 from gfy.backend import backend_of, floating_leaf
 from gfy.calling.guard import guard
+from gfy.calling.named import as_solver
 from gfy.calling.plugins import entry_points
 from gfy.checks import check_read
 from gfy.energies.base import LowRank
@@ -122,7 +123,10 @@ class Explanation:
 
 @guard
 def explain(
-    problem: InnerProblem, v: Any = None, k: int | None = None, solvers: Iterable[InnerSolver] = ()
+    problem: InnerProblem,
+    v: Any = None,
+    k: int | None = None,
+    solvers: Iterable[InnerSolver | str] | str = (),
 ) -> Explanation:
     """Tell which theorems apply to a problem and why others do not, its constants, and what can solve it.
 
@@ -130,13 +134,14 @@ def explain(
         problem: the energy, the regularizer and the set.
         v: an input of the energy, which makes more constants known; None by default.
         k: the size of p, which makes more constants known; by default it is read from v where it can be.
-        solvers: the solvers to ask whether they serve the problem; none by default, since `gfy` alone knows none.
+        solvers: the solvers, or their names, to ask whether they serve the problem; none by default.
 
     Returns:
         An `Explanation`; print it to read it.
 
     Raises:
-        GfyTypeError, GfyValueError: for a v that is not the energy's Input, and a k that the set does not allow.
+        GfyTypeError, GfyValueError: for a v that is not the energy's Input, a k that the set does not allow, and a
+            solver that is none.
 
     Example:
         >>> problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
@@ -156,7 +161,7 @@ def explain(
         calibrated[name] = not_calibrated(problem, target)
         if calibrated[name] is None and k is not None:
             bounds[name] = calibration_bound(problem, target, k).factor
-    chosen = list(solvers)
+    chosen = [as_solver(solver) for solver in ([solvers] if isinstance(solvers, str) else solvers)]
     modes: list[Any] = [Envelope(), Implicit(), Unrolled()]
     return Explanation(
         problem.name,

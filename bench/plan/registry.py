@@ -25,7 +25,7 @@ import numpy as np
 
 import gfy
 from bench.plan.names import resolve, suggest
-from bench.problems.base import Named, Recipe
+from bench.problems.base import COUNTS, Named, Recipe
 from bench.store.environment import gpus, install_command
 from bench.store.media import visible
 from gfy.backend import frameworks
@@ -284,7 +284,6 @@ def make_family(text: str) -> Recipe:
     return own_families().get(name) or _recipe(_loaded("gfy.problems", name))
 
 
-COUNTS = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
 LARGEST_SIZE = 10_000_000
 
 

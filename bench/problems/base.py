@@ -13,9 +13,11 @@ import numpy as np
 
 from bench.store.environment import fingerprint
 from gfy.backend import leaves
+from gfy.errors import GfyValueError
 from gfy.problem import InnerProblem
 
 Params = dict[str, Any]
+COUNTS = ("k", "batch", "rank", "length", "layers")  # parameters of a family that count something
 PROBE_SEED = 29
 
 
@@ -70,6 +72,12 @@ class Family:
     exact: bool = True  # whether another machine makes the same numbers, but for a few roundings
 
     def make(self, rng: np.random.Generator, **params: Any) -> Instance:
+        for name in COUNTS:
+            value = params.get(name, 1)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise GfyValueError(
+                    f"The problem {self.name}: {name} must be a whole number >= 1, got {value!r}"
+                )
         instance: Instance = self.build(rng, **{**self.defaults, **params})
         return instance
 

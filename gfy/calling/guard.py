@@ -103,6 +103,14 @@ def of(kind: str) -> Check:
     return check
 
 
+def solver(name: str, value: Any) -> None:
+    """An object with the methods of a solver; a name will do where the annotation allows for None."""
+    if isinstance(value, str):
+        raise GfyTypeError(f"{name} must be a solver, got its name {value!r}; write solvers.{value}()")
+    if isinstance(value, type) or not (hasattr(value, "solve") and hasattr(value, "unsupported")):
+        _refuse(name, value, "a solver, an object with the methods solve and unsupported")
+
+
 KINDS: dict[str, Check] = {
     "float": number,
     "int": count,
@@ -112,6 +120,7 @@ KINDS: dict[str, Check] = {
     "Stop": of("Stop"),
     "InnerProblem": of("InnerProblem"),
     "ConvexSet": of("ConvexSet"),
+    "InnerSolver": solver,
 }
 
 
@@ -129,7 +138,8 @@ def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
     for name, declared in annotations.items():
         kind = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
         plain = kind.removesuffix(" | None")
-        if plain in KINDS and name != "return":
+        named = kind == "InnerSolver | None"  # these look a name up, and say themselves what is wrong with it
+        if plain in KINDS and name != "return" and not named:
             found[name] = KINDS[plain] if plain == kind else _optional(KINDS[plain])
     return found
 

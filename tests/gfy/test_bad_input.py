@@ -303,3 +303,26 @@ def test_a_target_of_numpy_serves_both_frameworks(asarray: Make) -> None:
     loss = gfy.FenchelYoungLoss(PROBLEM)
     given, made = loss(v, y), loss(v, asarray(y))
     assert float(abs(given - made).max()) == 0.0
+
+
+def test_what_is_no_solver(asarray: Make) -> None:
+    with pytest.raises(
+        gfy.GfyTypeError, match="methods solve and unsupported of gfy.InnerSolver, got object"
+    ):
+        gfy.explain(PROBLEM, solvers=[object()])  # type: ignore[list-item]
+    with pytest.raises(gfy.GfyValueError, match='did you mean "DualNewton"'):
+        gfy.explain(PROBLEM, solvers="dualnewton")
+    assert gfy.explain(PROBLEM, solvers="DualNewton").solvers == {"DualNewton": None}
+    for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled()):
+        with pytest.raises(
+            gfy.GfyTypeError, match=r"got its name 'DualNewton'; write solvers.DualNewton\(\)"
+        ):
+            mode.unsupported(PROBLEM, "DualNewton")  # type: ignore[arg-type]
+        with pytest.raises(gfy.GfyTypeError, match="an object with the methods solve and unsupported"):
+            mode.unsupported(PROBLEM, solvers.DualNewton)  # type: ignore[arg-type]
+
+
+def test_a_pairwise_factor_without_its_rank_axis(asarray: Make) -> None:
+    v = gfy.Pairwise.Input(asarray(np.zeros((3, 4))), asarray(np.zeros((3, 4))))
+    with pytest.raises(gfy.GfyValueError, match=r"got the shape \(3, 4\).*A\[\.\.\., None\]"):
+        gfy.argmax(PROBLEM, v)

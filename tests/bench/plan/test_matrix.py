@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,3 +268,9 @@ def test_an_estimate_counts_programs_and_shares_them_over_seeds() -> None:
     assert one < two < 2 * one  # the second seed is compiled already
     assert seconds(backends=["torch"]) < one
     assert seconds(backends=["jax"], gradients=["envelope", "implicit"]) > one
+
+
+@pytest.mark.parametrize("k", [-3, 0, 2.5, "4"])
+def test_a_family_says_which_size_it_cannot_be_made_with(k: Any) -> None:
+    with pytest.raises(GfyValueError, match=f"pairwise-gini: k must be a whole number >= 1, got {k!r}"):
+        registry.make_family("pairwise-gini").make(np.random.default_rng(0), k=k)
