@@ -29,9 +29,8 @@ NEEDS = {"Clarabel": "clarabel", "CvxpyLayers": "cvxpylayers", "CvxpyReference":
          "ScipyFindRoot": "scipy", "ScipyLBFGSB": "scipy"}  # fmt: skip
 # In JAX each example compiles its programs, so the quick tests run these, one or more of each kind.
 QUICK_IN_JAX = {
-    "gfy.FenchelYoungLoss", "gfy.argmax", "gfy.conjugate", "gfy.certify", "gfy.Pairwise", "gfy.Implicit",
-    "gfy.decode", "gfy.Simplex", "gfy.Gini", "gfy.GfyValueError", "gfy.c_transform", "solvers.DualNewton",
-    "solvers.ClosedForm",
+    "gfy.FenchelYoungLoss", "gfy.argmax", "gfy.certify", "gfy.Implicit", "gfy.GfyValueError", "gfy.c_transform",
+    "solvers.DualNewton", "solvers.ClosedForm",
 }  # fmt: skip
 
 
