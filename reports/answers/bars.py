@@ -114,14 +114,20 @@ def work_in_words(row: Any, bar: str) -> str:
     return f"{text}, loss and gradient" if bar == "layers" else text
 
 
-def words_table(frame: pd.DataFrame) -> str:
-    """How fast we are in words, one line per piece of work, in Markdown; lines that we lose are bold."""
+def words_table(frame: pd.DataFrame, most: int | None = None) -> str:
+    """How fast we are in words, one line per piece of work, in Markdown; lines that we lose are bold.
+
+    Of more than `most` lines all that we lose are kept, and so many of the others, in their order.
+    """
     lines = [
         "| work | ours | fastest general code | the same idea off the shelf | fifteen lines by hand | so ours is |",
         "|---|---|---|---|---|---|",
     ]
-    timed = _timed(frame)
-    for race in races(frame):
+    timed, found = _timed(frame), races(frame)
+    lost = sum(race.ratio < 1 for race in found)
+    room = len(found) if most is None else max(most - lost, 0)
+    won = [race for race in found if race.ratio >= 1][:room]
+    for race in (race for race in found if race.ratio < 1 or any(race is one for one in won)):
         part = timed[(timed["bar"] == race.bar) & (timed["problem"] == race.problem) & ~timed["ours"]]
         sides = part["solver"].map(side_of)
         cells = [_cell(part[sides == side]) for side in ("general", "idea", "hand")]

@@ -132,6 +132,8 @@ def test_the_table_in_words_tells_wins_and_losses(tmp_path: Path) -> None:
     )
     assert lost.startswith("| 4 problems with 9 labels whose interactions have rank 2 | 6 ms")
     assert lost.endswith("| **2 x slower** |")
+    (kept,) = words_table(newest(read(tmp_path / "bars.sqlite")), most=1).splitlines()[2:]
+    assert kept == lost
 
 
 def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
