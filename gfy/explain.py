@@ -126,7 +126,7 @@ def explain(
     problem: InnerProblem,
     v: Any = None,
     k: int | None = None,
-    solvers: Iterable[InnerSolver | str] | str = (),
+    solvers: Iterable[InnerSolver | str] | InnerSolver | str = (),
 ) -> Explanation:
     """Tell which theorems apply to a problem and why others do not, its constants, and what can solve it.
 
@@ -161,7 +161,8 @@ def explain(
         calibrated[name] = not_calibrated(problem, target)
         if calibrated[name] is None and k is not None:
             bounds[name] = calibration_bound(problem, target, k).factor
-    chosen = [as_solver(solver) for solver in ([solvers] if isinstance(solvers, str) else solvers)]
+    given = [solvers] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
+    chosen = [as_solver(solver) for solver in given]
     modes: list[Any] = [Envelope(), Implicit(), Unrolled()]
     return Explanation(
         problem.name,

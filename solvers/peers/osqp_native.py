@@ -29,9 +29,9 @@ class Osqp(QuadraticPeer):
 
     Example:
         >>> problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
-        >>> v = gfy.LinearQuadratic.Input(u=array([[1.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
+        >>> v = gfy.LinearQuadratic.Input(u=array([[3.0, -0.5]]), U=array([[[-2.0, 0.5], [0.5, -1.0]]]))
         >>> solvers.Osqp().solve(problem, v).p.tolist()
-        [[0.532, 0.255]]
+        [[1.0, 0.333]]
     """
 
     library = "osqp"

@@ -312,7 +312,8 @@ def test_what_is_no_solver(asarray: Make) -> None:
         gfy.explain(PROBLEM, solvers=[object()])  # type: ignore[list-item]
     with pytest.raises(gfy.GfyValueError, match='did you mean "DualNewton"'):
         gfy.explain(PROBLEM, solvers="dualnewton")
-    assert gfy.explain(PROBLEM, solvers="DualNewton").solvers == {"DualNewton": None}
+    for given in ("DualNewton", solvers.DualNewton()):
+        assert gfy.explain(PROBLEM, solvers=given).solvers == {"DualNewton": None}
     for mode in (gfy.Envelope(), gfy.Implicit(), gfy.Unrolled()):
         with pytest.raises(
             gfy.GfyTypeError, match=r"got its name 'DualNewton'; write solvers.DualNewton\(\)"
