@@ -41,7 +41,7 @@ def _entry() -> Any:
 
 def _patiently(what: str, make: Callable[[], Any]) -> Any:
     """make(), one thread at a time; a line says so where it takes long."""
-    line = f"gfy: compiling the {what} for this processor, some seconds; later runs find it on disk"
+    line = f"gfy: preparing the {what}: compiled once per processor (some seconds), later read from disk"
     notice = threading.Timer(_PATIENCE, lambda: print(line, file=sys.stderr, flush=True))
     notice.daemon = True
     notice.start()

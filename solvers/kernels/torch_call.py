@@ -19,8 +19,10 @@ def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[
     return found
 
 
-def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, *_: Any) -> Any:
-    """How p answers to scores moved by r, [B, k]."""
+def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, otherwise: Any) -> Any:
+    """How p answers to scores moved by r, [B, k]; where a derivative of that is asked for, by torch's operations."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (r, matrix, D)):
+        return otherwise(r, matrix, D)
     if type(r) is torch.Tensor and not torch.compiler.is_compiling() and not _wrapped(r, matrix, D):
         return _run((r, matrix, D), facts, (torch.empty_like(r, memory_format=torch.contiguous_format),))[0]
     return _response(r, matrix, D, torch.tensor(facts.tolist(), dtype=r.dtype))

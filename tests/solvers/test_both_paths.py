@@ -71,13 +71,12 @@ def test_nothing_to_solve(framework: str) -> None:
 
 
 @pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_one_broken_example_says_so_and_leaves_the_others(bad: float) -> None:
+def test_one_broken_example_says_so_and_leaves_the_others() -> None:
     for given in (dense(3), thin(3)):
         problem = problem_of("box", hasattr(given, "A"))
         whole = solvers.Auto().solve(problem, place(given, "torch"), None, STOP)
         u = given.u.copy()
-        u[2, 1] = bad
+        u[2, 1] = np.nan
         found = solvers.Auto().solve(problem, place(given._replace(u=u), "torch"), None, STOP)
         assert not bool(found.converged[2])
         assert int(found.result[2]) == Result.NOT_FINITE
