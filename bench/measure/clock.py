@@ -33,9 +33,19 @@ LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 def working_seconds() -> float:
     """A clock that stands still while this process does, because somebody else of its run is being timed."""
-    file = os.environ.get(PAUSES)
-    paused = struct.unpack("d", os.pread(int(file), 8, 0))[0] if file else 0.0
-    return time.perf_counter() - float(paused)
+    return time.perf_counter() - _paused_seconds()
+
+
+def _paused_seconds() -> float:
+    number, _, inode = os.environ.get(PAUSES, "").partition(":")
+    if not inode:
+        return 0.0
+    try:
+        if os.fstat(int(number)).st_ino != int(inode):
+            return 0.0  # a program that a worker has started: the file was not handed on to it
+        return float(struct.unpack("d", os.pread(int(number), 8, 0))[0])
+    except OSError:
+        return 0.0
 
 
 @dataclass

@@ -74,7 +74,7 @@ class Worker:
         environment = {
             **os.environ,
             **(env or {}),
-            PAUSES: str(self._ledger.fileno()),
+            PAUSES: f"{self._ledger.fileno()}:{os.fstat(self._ledger.fileno()).st_ino}",
             WATCHER: str(os.getpid()),
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import struct
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.measure.clock import LoadMeter, Program, Stopwatch, break_even, rotate
+from bench.measure.clock import PAUSES, LoadMeter, Program, Stopwatch, break_even, rotate, working_seconds
 from bench.measure.compiled import FOLDER, compilation_cache, compile_seconds
 from bench.measure.programs import calls_host, compile_jax, trace_jax
 from bench.store.environment import cores, fingerprint, machine, row_facts
@@ -124,6 +125,20 @@ def test_staging_is_timed_apart() -> None:
     begin = time.perf_counter()
     assert compiled(jax.numpy.zeros(3)).tolist() == [1, 1, 1]
     assert time.perf_counter() - begin < 0.2
+
+
+def test_seconds_in_which_a_process_stood_still_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pauses"
+    path.write_bytes(struct.pack("d", 5.0))
+    with path.open("rb") as file:
+        monkeypatch.setenv(PAUSES, f"{file.fileno()}:{path.stat().st_ino}")
+        assert time.perf_counter() - working_seconds() == pytest.approx(5.0, abs=0.5)
+        monkeypatch.setenv(PAUSES, f"{file.fileno()}:1")  # another file, in a program that a worker started
+        assert time.perf_counter() - working_seconds() == pytest.approx(0.0, abs=0.5)
+    monkeypatch.setenv(PAUSES, "999:1")
+    assert time.perf_counter() - working_seconds() == pytest.approx(0.0, abs=0.5)
 
 
 def test_what_a_compilation_took_is_kept_beside_the_program(
