@@ -16,7 +16,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from gfy.errors import GfyError, GfyTypeError, GfyValueError
+from gfy.backend.transforms import refusal
+from gfy.errors import GfyError, GfyTypeError, GfyValueError, UnsupportedError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[str, Any], None]
@@ -168,7 +169,13 @@ def guard(function: F) -> F:
         for name, value in (*zip(names, args, strict=False), *given.items()):
             if name in checks:
                 checks[name](name, value)
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except RuntimeError as error:
+            sentence = None if isinstance(error, GfyError) else refusal(error)
+            if sentence is None:
+                raise
+            raise UnsupportedError(sentence) from error
 
     return cast(F, guarded)
 

@@ -327,3 +327,28 @@ def test_a_pairwise_factor_without_its_rank_axis(asarray: Make) -> None:
     v = gfy.Pairwise.Input(asarray(np.zeros((3, 4))), asarray(np.zeros((3, 4))))
     with pytest.raises(gfy.GfyValueError, match=r"got the shape \(3, 4\).*A\[\.\.\., None\]"):
         gfy.argmax(PROBLEM, v)
+
+
+def test_transforms_of_torch_are_refused_in_a_sentence_and_have_a_substitute() -> None:
+    torch = pytest.importorskip("torch")
+    v = v_of(lambda x: torch.as_tensor(np.asarray(x, dtype=float)))
+
+    def p_of(u: Any, A: Any = v.A) -> Any:
+        return gfy.argmax(PROBLEM, gfy.Pairwise.Input(u, A), gradient="implicit")
+
+    loss = gfy.FenchelYoungLoss(PROBLEM)
+    y = torch.full((4,), 0.25, dtype=torch.float64)
+    one = torch.func.grad(lambda u, A: loss(gfy.Pairwise.Input(u, A), y))
+    for call in (
+        lambda: torch.func.vmap(p_of)(v.u, v.A),
+        lambda: torch.func.vmap(one)(v.u, v.A),
+        lambda: torch.func.jacrev(p_of)(v.u),
+        lambda: torch.func.jacfwd(p_of)(v.u),
+    ):
+        with pytest.raises(gfy.UnsupportedError, match="torch.func's vmap, jacrev, jacfwd and hessian"):
+            call()
+    jacobian = torch.autograd.functional.jacobian(p_of, v.u)
+    moved = torch.zeros_like(v.u)
+    moved[1, 2] = 1e-6
+    differences = (p_of(v.u + moved) - p_of(v.u - moved)) / 2e-6
+    assert torch.allclose(jacobian[..., 1, 2], differences, atol=1e-6)
