@@ -14,6 +14,7 @@ from bench.plan.names import suggest
 from gfy.errors import GfyValueError
 
 FOLDER = Path(__file__).parent / "suites"
+OTHERS = "others"  # in the place of a family: every one that the suite does not name
 AXES = ("solvers", "gradients", "backends", "devices", "dtypes", "tolerances", "seeds")
 
 
@@ -161,7 +162,22 @@ def from_dict(content: dict[str, Any], where: str = "the suite", text: str = "")
                 value = problem[key] if isinstance(problem[key], list) else [problem[key]]
                 check(key, value, f"{where}{line_of(text, key, number)}")
         entries += expand(problem, f"{where}{line_of(text, 'family', number)}")
+    entries = [
+        e for entry in entries for e in ([entry] if entry.family != OTHERS else others(entry, entries))
+    ]
     return replace(Suite(**{**content, "problems": []}), problems=entries)
+
+
+def others(entry: Entry, entries: list[Entry]) -> list[Entry]:
+    """One entry per family of ours that no entry names, at those of the given sizes that it has."""
+    from bench.plan.registry import own_families
+
+    named = {e.family for e in entries}
+    left = {name: family for name, family in own_families().items() if name not in named}
+    return [
+        replace(entry, family=name, params={n: x for n, x in entry.params.items() if n in family.defaults})
+        for name, family in left.items()
+    ]
 
 
 def expand(problem: Any, where: str) -> list[Entry]:

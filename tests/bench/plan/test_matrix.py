@@ -249,6 +249,14 @@ def test_suites_hold_what_they_promise(name: str) -> None:
         assert any("float32" in e.axes.get("dtypes", []) for e in suite.problems)
 
 
+def test_others_are_the_families_that_a_suite_does_not_name() -> None:
+    problems = [{"family": "pairwise-gini", "k": 5}, {"family": "others", "k": 4, "backends": "torch"}]
+    entries = from_dict({**ONE, "problems": problems}).problems
+    assert {e.family for e in entries} == set(registry.own_families())
+    assert [e.params for e in entries if e.family == "pairwise-gini"] == [{"k": 5}]
+    assert all(e.axes["backends"] == ["torch"] for e in entries if e.family != "pairwise-gini")
+
+
 def test_a_problem_that_is_named_is_measured_with_every_solver_that_serves_it() -> None:
     from bench.commands.compare import narrowed
 
