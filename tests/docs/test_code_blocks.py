@@ -20,7 +20,14 @@ import pytest
 from doc_pages import PAGES, ROOT, Block, blocks, name_of, needs, tabs
 
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
-READERS = [(page, tab) for page in WITH_PYTHON for tab in tabs(page)]
+# A page is run once per framework that it has tabs for; JAX compiles for longer, and is left to the slow session.
+READERS = [
+    pytest.param(
+        page, tab, id=f"{name_of(page)}-{tab or 'all'}", marks=pytest.mark.slow if tab == "JAX" else ()
+    )
+    for page in WITH_PYTHON
+    for tab in tabs(page)
+]
 WITH_SHELL = [page for page in PAGES if blocks(page, "bash", "console")]
 
 
@@ -36,9 +43,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize(
-    ("page", "tab"), READERS, ids=lambda x: name_of(x) if isinstance(x, Path) else str(x or "all")
-)
+@pytest.mark.parametrize(("page", "tab"), READERS)
 def test_the_python_of_a_page_runs(
     page: Path, tab: str | None, workshop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
