@@ -95,3 +95,6 @@ def test_the_site_is_whole_without_the_network(site: Path) -> None:
     formulas = (site / "explanation" / "paper.html").read_text("utf-8")
     assert formulas.count("<math") > 30
     assert "arithmatex" not in formulas
+    examples = (site / "reference" / "gfy.html").read_text("utf-8")
+    assert "&gt;&gt;&gt;" in examples
+    assert "<blockquote" not in examples, "an example is shown as code, not as a quotation"
