@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -293,7 +294,11 @@ def reference(
     low, high = domain.bounds(np.zeros(K))
     sides = [p >= low, p <= high] + ([] if domain.total is None else [cp.sum(p) == domain.total])
     objective = u @ p - 0.5 * cp.sum_squares(A.T @ p) - gamma * divergence
-    cp.Problem(cp.Maximize(objective), sides).solve(cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # of a solution that is less accurate than asked for: still within 1e-5
+        cp.Problem(cp.Maximize(objective), sides).solve(cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11)
     return np.asarray(p.value)
 
 
@@ -305,7 +310,8 @@ def solver_cases() -> list[Any]:
     found = []
     for f, alpha in (("reverse-kl", None), ("jensen-shannon", None), ("alpha", 1.5)):
         for domain in SETS[:3]:
-            quick = [*FAST, *(SLOW[:1] if f == "alpha" else ())]
+            quick = FAST if f == "jensen-shannon" and domain.simplex else FAST[:2]
+            quick = (*quick, "CoordinateAscent") if f == "alpha" and domain == BOX else quick
             for name in (*FAST, *SLOW):
                 marks = [] if name in quick else [pytest.mark.slow]
                 label = f"{f}-{domain.name}-{name}"

@@ -20,7 +20,7 @@ from bench.store import Store
 
 LOSSES = ("least squares", "permutahedron", "permutahedron, entropic", "birkhoff")
 RATE, PENALTY = 0.05, 1e-3
-BATCH, STEPS, QUICK_STEPS, SEEDS = 64, 200, 20, 3
+BATCH, STEPS, QUICK_STEPS, SEEDS = 32, 150, 20, 3
 
 
 def problem_of(loss: str, k: int) -> gfy.InnerProblem:
