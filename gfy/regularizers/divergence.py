@@ -177,8 +177,8 @@ class FDivergence(_Divergence):
 
     Example:
         >>> omega = gfy.FDivergence("chi-square", prior=(0.5, 0.25, 0.25))
-        >>> omega.argmax(np.zeros(3), gfy.Simplex())
-        array([0.5 , 0.25, 0.25])
+        >>> omega.argmax(array([0.0, 0.0, 0.0]), gfy.Simplex()).tolist()
+        [0.5, 0.25, 0.25]
     """
 
     f: str = "kl"

@@ -36,8 +36,8 @@ class Permutahedron(ConvexSet):
 
     Example:
         >>> ranks = gfy.Permutahedron()
-        >>> ranks.linear_oracle(np.array([0.3, -1.0, 2.0]))
-        array([2., 1., 3.])
+        >>> ranks.linear_oracle(array([0.3, -1.0, 2.0])).tolist()
+        [2.0, 1.0, 3.0]
     """
 
     ranked = True
