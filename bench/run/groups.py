@@ -115,7 +115,7 @@ class GroupRunner:
             worker = self._workers[party.stranger] = self._quiet.hire(self, self._env)
         limit = party.group.settings.timeout
         work = party.group.only(set(party.pending))
-        return worker.run(self._job, work, limit, max(120.0, limit))
+        return worker.run(self._job, work, limit, max(120.0, limit), not party.group.settings.accuracy_only)
 
     def _judged(self, party: Party, cell: Cell, told: Any, emit: Emit) -> None:
         """Emit the row of a cell, unless the judge was killed with everybody else."""

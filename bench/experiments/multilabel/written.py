@@ -52,7 +52,6 @@ class Protocol:
     spen_predict_steps: int
     penalties: tuple[float, float, int]
     rates: tuple[float, float, int]
-    votes: tuple[int, ...]
     finalists: int
     seeds: tuple[int, ...]
 
@@ -101,7 +100,6 @@ def protocol(path: Path = FILE) -> Protocol:
         **{name: _entry(told, "inner", name) for name in ("tol", "max_steps", *_SPEN)},
         penalties=tuple(_entry(told, "grid", "penalties")),
         rates=tuple(_entry(told, "grid", "rates")),
-        votes=votes,
         finalists=_entry(told, "selection", "finalists"),
         seeds=seeds,
     )

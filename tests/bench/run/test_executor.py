@@ -68,6 +68,17 @@ def test_a_cell_is_killed_at_its_limit(tmp_path: Path, name: str) -> None:
     assert not worker.alive()
 
 
+@pytest.mark.parametrize(("untimed", "status"), [(True, "ok"), (False, "crashed")])
+def test_clocks_that_drift_apart_cost_no_row_where_nothing_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untimed: bool, status: str
+) -> None:
+    """As after a suspension, in which a message waits to be read: here no drift at all is allowed."""
+    monkeypatch.setattr("bench.run.isolation.DRIFT", -1e6)
+    group = Group("g", cells("good a", "good b"), Settings(timeout=20, accuracy_only=untimed))
+    frame = run(tmp_path / "r.sqlite", group)
+    assert frame.status["good b"] == status
+
+
 def test_a_timeout_is_a_row_and_the_others_follow(tmp_path: Path) -> None:
     frame = run(tmp_path / "r.sqlite", Group("g", cells("a", "forever", "b"), Settings(timeout=1)))
     assert frame.status.to_dict() == {"a": "ok", "forever": "timeout", "b": "ok"}
