@@ -73,6 +73,8 @@ def argmax(
     if mode is None:
         tell_dropped(problem, given.v)
     found = solve_given(given, solver, mode or Envelope(), p0, stop, return_solution)
+    if isinstance(mode, Implicit):
+        found = found._replace(p=backend_of(found.p).first_order(found.p))
     return given.answer(found if return_solution else found.p)
 
 

@@ -120,6 +120,9 @@ class Backend(Protocol):
         M is None where M^-1 is an operation that the framework differentiates by itself.
         """
 
+    def first_order(self, p: Array) -> Array:
+        """p, refused with a sentence where its derivative by `attach` is differentiated again and would be wrong."""
+
     def checkpoint(self, fn: Callable[..., Tree]) -> Callable[..., Tree]:
         """fn, its intermediate values recomputed in the backward pass; differentiate by its arguments alone."""
 

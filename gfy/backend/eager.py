@@ -68,6 +68,9 @@ class Eager:
     def stop_gradient(self, tree: Any) -> Any:
         return tree
 
+    def first_order(self, p: Any) -> Any:
+        return p
+
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
 

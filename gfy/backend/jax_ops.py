@@ -110,6 +110,9 @@ class JaxBackend:
 
         return solution(v, p)
 
+    def first_order(self, p: Any) -> Any:
+        return p  # the rule of `attach` is itself differentiable
+
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = jax.checkpoint(fn)
         return wrapped

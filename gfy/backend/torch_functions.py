@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from gfy.backend.tree import leaves, tree_map
+from gfy.errors import UnsupportedError
 
 
 def gradient(fn: Callable[[Any], Any], x: Any) -> Any:
@@ -39,6 +40,35 @@ def hessian_product(fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
         (slope,) = _grad(total, q, None, True)
         (found,) = _grad(slope, q, direction, wanted)
     return found
+
+
+class Once(torch.autograd.Function):
+    """The identity; what it passes back may be differentiated in the cotangent, and is refused in x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Any) -> Any:
+        refused: Any = _Refused.apply(*ctx.saved_tensors) if torch.is_grad_enabled() else 0  # type: ignore[no-untyped-call]
+        return cotangent + refused
+
+
+class _Refused(torch.autograd.Function):
+    """A zero that depends on x: whoever differentiates what it was added to in x gets a sentence."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Any) -> Any:
+        raise UnsupportedError(
+            "Second derivatives of the argmax are not offered in torch: Implicit gives dp*/dv once. Use JAX, where "
+            "they are exact, or Unrolled; second derivatives of the loss and of the conjugate are offered."
+        )
 
 
 def _variable(x: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 
 from gfy.backend import torch_fused
 from gfy.backend.eager import Eager
-from gfy.backend.torch_functions import Widened, gradient, hessian_product, narrows
+from gfy.backend.torch_functions import Once, Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.torch_staged import Measured
 from gfy.backend.tree import leaves, tree_map, unflatten
@@ -94,6 +94,9 @@ class TorchBackend(Eager):
 
     def stage(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return Measured(fn)
+
+    def first_order(self, p: Any) -> Any:
+        return Once.apply(p) if p.requires_grad else p  # type: ignore[no-untyped-call]
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return recomputed(fn)

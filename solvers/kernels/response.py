@@ -16,7 +16,6 @@ import numpy as np
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import matvec, solve, transpose
-from gfy.numerics.spd import responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from solvers.kernels import call, frame
@@ -29,13 +28,15 @@ class ByFramework(NamedTuple):
     balanced: bool
 
     def __call__(self, r: Array, matrix: Array, D: Array) -> Array:
-        if not self.thin:
-            return responder(matrix + 0 * D[:, :1, None], D, self.balanced)(r)
-        backend = backend_of(D)
         columns = transpose(matrix)  # [B or 1, m, k]
         moved = self._mapped(D[:, None, :], columns + 0 * D[:, None, :])
-        small = columns @ transpose(moved) + backend.asarray(np.eye(matrix.shape[-1]), like=D)
+        one = backend_of(D).asarray(np.eye(matrix.shape[-1]), like=D)
         z = self._mapped(D, r)
+        if (
+            not self.thin
+        ):  # by I - J U itself: roots of D, which make it symmetric, have no derivative at zero
+            return solve(one - transpose(moved), z)
+        small = columns @ transpose(moved) + one
         return z - matvec(transpose(moved), solve(small, matvec(columns + 0 * moved, z)))
 
     def _mapped(self, D: Array, x: Array) -> Array:

@@ -221,6 +221,21 @@ def test_second_derivatives_of_the_argmax_in_jax() -> None:
     np.testing.assert_allclose(exact, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("solver", ["Auto", "ProjectedGradient"])
+def test_second_derivatives_of_the_argmax_are_refused_in_torch(solver: str) -> None:
+    """Half of them would be silently missing; dp*/dv itself stays linear, so products from the right are allowed."""
+    torch = pytest.importorskip("torch")
+    problem, v, _ = build(PROBLEMS[1], torch.as_tensor)
+    u = v.u.clone().requires_grad_(True)
+    p = gfy.argmax(problem, v._replace(u=u), solver=solver, gradient=gfy.Implicit(), stop=TIGHT)
+    weight = torch.ones_like(p, requires_grad=True)
+    (slope,) = torch.autograd.grad(p, u, weight, create_graph=True)
+    (product,) = torch.autograd.grad((slope * torch.ones_like(slope)).sum(), weight, retain_graph=True)
+    assert torch.isfinite(product).all()
+    with pytest.raises(gfy.UnsupportedError, match="Second derivatives of the argmax"):
+        torch.autograd.grad(slope.sum(), u)
+
+
 @pytest.mark.parametrize("domain", [BOX, gfy.Simplex()], ids=lambda d: d.name)
 def test_a_few_systems_at_a_time_give_the_same_derivative(
     domain: Any, backend: str, asarray: Make, tonumpy: Make, monkeypatch: pytest.MonkeyPatch
