@@ -145,8 +145,8 @@ class Tripled(Ascent):
         attach = gfy.Implicit.attach
         if attach.__name__ == "attach":
 
-            def wrong(self: Any, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop()) -> Any:
-                found = attach(self, problem, v, p, stop)
+            def wrong(self: Any, problem: Any, v: Any, *args: Any) -> Any:
+                found = attach(self, problem, v, *args)
                 return 3.0 * found - 2.0 * backend_of(v).stop_gradient(found)
 
             gfy.Implicit.attach = wrong

@@ -163,7 +163,7 @@ def test_an_interrupt_keeps_what_is_finished(
         ({"tasks": ["humanoid"]}, "humanoid"),
         ({"settings": ["best"]}, "paper, tuned"),
         ({"trajectories": [0]}, "too few"),
-        ({"grid": "huge"}, "paper, short, quick"),
+        ({"grid": "huge"}, "paper, short, wide, quick"),
     ],
 )
 def test_bad_options_get_a_sentence(data: Path, tmp_path: Path, change: dict, said: str) -> None:

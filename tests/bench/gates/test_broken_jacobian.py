@@ -28,8 +28,8 @@ TOYS = str(Path(__file__).parents[1] / "toy_solvers.py")
 def triple(monkeypatch: pytest.MonkeyPatch) -> None:
     attach = gfy.Implicit.attach
 
-    def wrong(self: Any, problem: Any, v: Any, p: Any, stop: Any = gfy.Stop()) -> Any:
-        found = attach(self, problem, v, p, stop)
+    def wrong(self: Any, problem: Any, v: Any, *args: Any) -> Any:
+        found = attach(self, problem, v, *args)
         return 3.0 * found - 2.0 * backend_of(v).stop_gradient(found)
 
     monkeypatch.setattr(gfy.Implicit, "attach", wrong)

@@ -47,8 +47,8 @@ ProjectedGradient.solve = _rough(ProjectedGradient.solve)
 TRIPLED = """
 
 def _tripled(attach):
-    def wrong(self, problem, v, p, stop=Stop()):
-        found = attach(self, problem, v, p, stop)
+    def wrong(self, problem, v, *args):
+        found = attach(self, problem, v, *args)
         return 3.0 * found - 2.0 * found.detach()
 
     return wrong
