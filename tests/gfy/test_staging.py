@@ -105,10 +105,11 @@ def test_argmax_and_predictions_are_staged_too(
     with gfy.staging(0.0):
         for _ in range(2):
             found = gfy.argmax(PROBLEM, plain, return_solution=True, **settings)
-        assert len(calls) == 2, "compiled, then called"
+        first = len(calls)
+        assert first in (2, 3), "compiled, then called: at once where another test has met the shape"
         predicted = LOSS.predict(v)
         value = gfy.conjugate(PROBLEM, v, **settings).sum()
-        assert len(calls) == 4
+        assert len(calls) == first + 2
     torch.testing.assert_close(found.p, expected, rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(predicted, expected, rtol=1e-9, atol=1e-10)
     assert not predicted.requires_grad

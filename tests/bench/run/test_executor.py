@@ -301,7 +301,7 @@ def running_pid(pid: int) -> bool:
     return state != "Z" and os.path.exists(f"/proc/{pid}")
 
 
-def wait_for(condition: object, seconds: float = 10.0) -> bool:
+def wait_for(condition: object, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():  # type: ignore[operator]
