@@ -65,18 +65,17 @@ def threshold(
             middle = low + (high - low) / 2
             # a smaller slope leads out of the bracket, or overflows
             inside = weight * (high - low) > xp.abs(ahead)
-            proposal = tau + ahead / xp.where(inside, weight, xp.ones_like(weight))
+            step = ahead / xp.where(inside, weight, xp.ones_like(weight))
+            # a step as short as tau's last digit goes one digit on: either the bracket closes, or a bisection follows
+            proposal = tau + xp.sign(ahead) * xp.maximum(xp.abs(step), eps * xp.abs(tau))
             inside = inside & (proposal > low) & (proposal < high)
             # a step of Newton's that did not halve the excess is followed by a bisection
             bisect = ~inside | (xp.abs(excess) > state.least)
             following = xp.where(bisect, middle, proposal)
             # what the rounding of p, and of scores that are right to their last digit, does to the sum
             met = xp.abs(excess) <= eps * (4 * total + (rate * xp.abs(shifted)).sum(-1)[..., None])
-            # no other number of the dtype is a better tau: the bracket, or Newton's step, is as short as its last digit
-            close = xp.minimum(
-                high - low, xp.abs(excess) / xp.where(weight > tiny, weight, xp.full_like(weight, tiny))
-            )
-            done = state.done | met | (close <= 2 * eps * xp.abs(tau))
+            # a short step of Newton's would not do: the slope at tau says nothing of what lies beyond a breakpoint
+            done = state.done | met | (high - low <= 2 * eps * xp.abs(tau))
             kept = state.done
             return _Bracket(
                 xp.where(done, tau, following),

@@ -39,6 +39,9 @@ SETS = [
     gfy.Box(np.linspace(0.05, 0.2, K), np.linspace(0.3, 0.8, K)),
 ]
 Make = Callable[..., Any]
+COMPILED_LATER = pytest.mark.parametrize(
+    "backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)], indirect=True
+)
 
 
 def name_of(value: Any) -> str:
@@ -200,6 +203,7 @@ def test_gradient_curvature_and_boundary_of_omega(
     np.testing.assert_allclose(omega.argmax(np.zeros(K), BOX), UNEVEN, rtol=1e-13)
 
 
+@COMPILED_LATER
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("f", "alpha"), [("reverse-kl", None), ("jensen-shannon", None), ("alpha", 1.5)])
 def test_derivatives_by_differences_of_forty_digits(
@@ -319,6 +323,7 @@ def solver_cases() -> list[Any]:
     return found
 
 
+@COMPILED_LATER
 @pytest.mark.parametrize(("f", "alpha", "domain", "name"), solver_cases())
 def test_every_solver_finds_what_cvxpy_finds(
     f: str,
@@ -346,6 +351,7 @@ def test_every_solver_finds_what_cvxpy_finds(
     assert gfy.certify(problem, v, tonumpy(found.p)).gap.max() < 1e-7
 
 
+@COMPILED_LATER
 @pytest.mark.parametrize("mode", [gfy.Implicit(), gfy.Unrolled(steps=60)], ids=name_of)
 def test_gradient_modes_by_differences(
     mode: Any, backend: str, asarray: Make, tonumpy: Make, rng: np.random.Generator

@@ -48,7 +48,7 @@ MAPS = {"gini": (gfy.Gini(), sparsemax, 1.0), "entmax": (gfy.Tsallis(1.5), entma
         "shannon": (gfy.Shannon(), softmax, np.inf)}  # fmt: skip
 
 
-@pytest.mark.thin(5)
+@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("kind", MAPS)
 def test_an_update_is_the_one_written_out(kind: str, backend: str) -> None:
     psi, weights, _ = MAPS[kind]

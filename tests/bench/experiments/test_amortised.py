@@ -15,8 +15,11 @@ pytest.importorskip("torch")
 
 
 def test_every_way_is_certified_and_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench.experiments.amortised import experiment
+    from bench.datasets.synthetic import correlated
+    from bench.experiments.amortised import course, experiment
 
+    few = correlated(n_train=64, n_test=1)  # two steps per epoch
+    monkeypatch.setattr(course, "load", lambda name, data_dir: few)
     small = experiment.Setting("synthetic", 2, "shannon", "DualNewton", "torch", 2)
     monkeypatch.setattr(experiment, "settings", lambda quick: [small])
     monkeypatch.setattr(experiment, "ROUNDS", 1)
