@@ -212,6 +212,7 @@ def draw(folder: Path = FIGURES) -> None:
 
 def site(docs: Path = ROOT / "docs") -> None:
     """Make what the site shows and the source tree does not keep (`MADE`), from the rows in docs/results."""
+    from bench.experiments.multilabel.written import check_rows, protocol
     from bench.store import read
     from reports.answers.multilabel import STUDIES, study
     from reports.figures import base, draw_all
@@ -228,6 +229,7 @@ def site(docs: Path = ROOT / "docs") -> None:
         base.save_picture(drawn, docs / "figures")
     build_report(list(kept.values()), out / "report")
     trained = read(kept["multilabel"])
+    check_rows(trained, protocol().digest)
     write_multilabel(trained, out)
     for name in STUDIES:
         if len(study(trained, name)):

@@ -26,9 +26,6 @@ DATASETS = ("yeast", "scene", "birds", "emotions", "cal500", "mediamill-reduced"
 OURS = ("pairwise", "gfy", "envelope")
 # What is told of the predictions beside the paper's accuracy, as fractions in the rows and in % here.
 MEASURES = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming")
-# Until this day derivatives of rectifier energies were wrong where p* lies on kinks: such rows are to be run again.
-KINKS_RIGHT_SINCE = "2026-11-18"
-RECTIFIERS = ("spen", "concave-spen")
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ def lines(
         tables: Only these of `TABLES`; all where empty.
 
     Returns:
-        The lines (`COLUMNS`, then `MEASURES`, difference, held_out, penalty, rate, inner_gap, votes, the row's id and
-        whether it was trained with wrong gradients) and the effort spent on each; None where there are no rows.
+        The lines (`COLUMNS`, then `MEASURES`, difference, held_out, penalty, rate, inner_gap, votes, the row's id) and
+        the effort spent on each; None where there are no rows.
     """
     rows, effort = trained(frame)
     if datasets:
@@ -117,7 +114,6 @@ def lines(
         "inner_gap",
         "votes",
         "id",
-        "wrong_gradients",
     ]
     return pd.DataFrame(found, columns=names), effort
 
@@ -167,7 +163,6 @@ def _line(table: str, row: dict[str, Any]) -> dict[str, Any]:
         "inner_gap": row["gap"] if row["concave"] else None,
         "votes": (extra.get("training") or {}).get("selection"),
         "id": row.get("id", row["key"]),
-        "wrong_gradients": row["energy"] in RECTIFIERS and str(row["created"]) < KINKS_RIGHT_SINCE,
     }
 
 

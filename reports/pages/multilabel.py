@@ -24,11 +24,6 @@ MEANING = (
     "float64; a SPEN is not concave and has no certificate of that kind. The perceptron's inner problem has no "
     "regularizer and is solved within 0.1 % of the largest score."
 )
-WRONG = (
-    "† These networks were trained before 18 November 2026 with gradients that were wrong by 10 to 40 % in the weights "
-    "of the rectifiers where p* lies on a kink. They will be trained again; until then these figures say nothing about "
-    "the energy."
-)
 SETTLED = (
     "What the paper leaves open (schedule, epochs, first draws, width of the prior) is one written protocol for all "
     "datasets, `bench/experiments/multilabel/protocol.toml`: it was committed before the test parts were read under "
@@ -37,12 +32,6 @@ SETTLED = (
     "was written: that all seeds vote on the finalists of every dataset answers a setting of an earlier table on which "
     "one seed of three failed. The SPENs' start and width were kept from trials on held-out examples that were run "
     "before their gradients were right at kinks."
-)
-EARLIER = (
-    "What the paper leaves open (schedule, epochs, first draws, width of the prior) is one recipe for all datasets; "
-    "multilabel-recipe.csv sets each choice beside its alternatives on held-out examples alone "
-    "(`gfy reproduce multilabel --study recipe`). These rows are from before the protocol was written down: earlier "
-    "recipes were tried with test accuracy in sight, so the figures may lean to the optimistic side."
 )
 
 
@@ -74,7 +63,6 @@ def multilabel_tables(found: pd.DataFrame) -> list[Table]:
         ]
         title = TITLES.get(str(name), f"Multilabel accuracy (%), {name}")
         note = "mean and standard deviation over seeds; the paper's figure in brackets"
-        note += f". {WRONG}" if part["wrong_gradients"].any() else ""
         columns = ["energy, loss, gradient", *datasets]
         out.append(Table(f"multilabel-{name}", title, columns, cells, note, [False] + [True] * len(datasets)))
     return out
@@ -86,7 +74,6 @@ def _accuracy(line: pd.DataFrame, top: float) -> Cell:
     row = line.iloc[0]
     text = f"{row['accuracy']:.2f} ± {row['sd']:.2f}"
     text += f" ({row['paper']:.2f})" if pd.notna(row["paper"]) else ""
-    text += "†" if row["wrong_gradients"] else ""
     return Cell(text, bool(row["accuracy"] == top), rows=(str(row["id"]),), value=float(row["accuracy"]))
 
 
@@ -102,7 +89,7 @@ def details(found: pd.DataFrame) -> Table:
             for name, value in line.items()
             if name in shown and pd.notna(value)
         }
-        texts["accuracy"] += f" ± {line['sd']:.2f}" + ("†" if line["wrong_gradients"] else "")
+        texts["accuracy"] += f" ± {line['sd']:.2f}"
         cells.append([Cell(texts.get(name, "-")) for name in shown])
     columns = [name.replace("_", " ") for name in shown]
     return Table("multilabel", "Multilabel classification", columns, cells, "", [False] * 5 + [True] * 8)
@@ -143,10 +130,9 @@ def note(effort: Effort, found: pd.DataFrame) -> str:
         f"output weights are softplus of it, so that its energy starts concave; its hidden layer has k / 3 units), "
         f"batches of {effort.batch}, {effort.epochs} epochs of Adam{fall}; the best of {effort.settings} settings "
         f"({effort.penalties} penalties, {effort.rates} rates) by held-out accuracy at the last epoch "
-        f"({_votes(effort, found)}), refitted on the whole training part. {SETTLED if effort.finalists else EARLIER} "
+        f"({_votes(effort, found)}), refitted on the whole training part. {SETTLED} "
         f"Seconds are processor seconds of one single-threaded process for the whole cell: "
         f"{effort.settings} settings, refit, test. {MEANING}"
-        + (f" {WRONG}" if found["wrong_gradients"].any() else "")
     )
 
 

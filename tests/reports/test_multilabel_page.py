@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,16 +42,6 @@ def rows(synthetic, tmp_path: Path) -> pd.DataFrame:
         return store.frame()
 
 
-def test_networks_trained_with_wrong_gradients_are_marked(rows: pd.DataFrame) -> None:
-    before = lines(rows.assign(created="2026-11-17T23:00:00+00:00"))[0]
-    assert set(before.loc[before["wrong_gradients"], "energy"]) == {"concave-spen"}
-    text = page(rows.assign(created="2026-11-17T23:00:00+00:00"))
-    assert "†" in text.split("| concave-spen |")[1].split("\n")[0]
-    assert "They will be trained again" in text
-    after = page(rows.assign(created="2026-11-18T12:00:00+00:00"))
-    assert "†" not in after
-
-
 def test_lines_stand_in_the_tables_and_in_the_order_of_the_paper(rows: pd.DataFrame) -> None:
     found, effort = lines(rows)
     assert effort is not None
@@ -83,7 +72,6 @@ def test_the_caption_says_what_was_run(rows: pd.DataFrame, synthetic, tmp_path: 
     assert "the first seed votes on every setting, all 3 seeds on the 10 that it likes best" in said
     assert "short" not in said
     assert "one written protocol for all" in said
-    assert "before the protocol was written down" in note(replace(effort, finalists=0), found)
     with Store(tmp_path / "quick.sqlite") as store:
         quick = {"epochs": 10, "penalties": 2, "rates": 4, "seeds": [0], "decay": False}
         store.put(synthetic.trained(effort=quick, score_sd=0.0))
