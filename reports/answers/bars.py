@@ -87,6 +87,9 @@ def speed_table(frame: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+NAMED = {"training-epoch": "one epoch on yeast, 1,500 examples with 14 labels, batch 32"}
+
+
 def side_of(solver: str) -> str:
     """Which column of the table in words a peer belongs to; what is not known is a general code."""
     name = solver.lower().replace(" ", "")
@@ -100,7 +103,7 @@ def work_in_words(row: Any, bar: str) -> str:
     """The work of a row for a reader who does not know our names: "64 dense problems with 50 labels"."""
     family, k, batch, rank = (row[name] for name in ("family", "k", "batch", "rank"))
     if any(pd.isna(x) for x in (family, k, batch)):
-        return str(row["problem"])
+        return NAMED.get(bar, str(row["problem"]))
     params = parsed(row["problem_params"])
     rank = params.get("rank") if pd.isna(rank) else rank
     kind = next((words for part, words in KINDS if part in family), f"{family} problems with {{k}} labels")
@@ -111,7 +114,7 @@ def work_in_words(row: Any, bar: str) -> str:
         text += ", ill-conditioned"
     if "trained" in bar or "trained" in family:
         text += ", as met in training"
-    return f"{text}, loss and gradient" if bar == "layers" else text
+    return f"{text}, p* and dp*/dv" if bar == "layers" else text
 
 
 def words_table(frame: pd.DataFrame, most: int | None = None) -> str:
