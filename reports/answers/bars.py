@@ -87,7 +87,7 @@ def speed_table(frame: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-NAMED = {"training-epoch": "one epoch on yeast, 1,500 examples with 14 labels, batch 32"}
+NAMED = {"training-epoch": "one epoch on yeast, batch 32"}
 
 
 def side_of(solver: str) -> str:
