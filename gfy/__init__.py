@@ -1,4 +1,4 @@
-"""Generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
+"""This package provides generalized Fenchel-Young losses for energy networks, in JAX and PyTorch."""
 
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard_all

@@ -1,4 +1,4 @@
-"""How good is p, whoever computed it? A Fenchel-Young gap in float64, from outside the solver.
+"""Certify how good a point p is, whoever computed it, by a Fenchel-Young gap in float64 outside the solver.
 
 For concave Phi, L(v, p) <= L_Omega(grad_p Phi(v, p), p): a computable bound of the suboptimality of any feasible
 p. It is the Frank-Wolfe gap when Omega = 0 and tighter otherwise. The right-hand side holds the conjugate of Omega,
@@ -33,7 +33,7 @@ _DOUBTFUL = (
 
 
 class Certificate(NamedTuple):
-    """What `gfy.certify` knows of a p: float64 NumPy arrays, one number per example [...].
+    """Hold what `gfy.certify` found about a p: float64 NumPy arrays, one number per example [...].
 
     Args:
         gap: an upper bound of max Phi - Omega minus its value at p (a measure of stationarity where not `concave`).
@@ -62,7 +62,7 @@ class Certificate(NamedTuple):
 
     @property
     def says(self) -> str:
-        """What the numbers mean, in a sentence."""
+        """Explain the numbers in a sentence."""
         if not self.concave:
             return "the energy is not concave: gap and residual certify stationarity only"
         if self.claimed:
@@ -75,7 +75,7 @@ class Certificate(NamedTuple):
 
 @guard
 def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
-    """Measure how good any p is, whoever computed it: an upper bound of what is missing to the maximum.
+    """Measure how good any p is, whoever computed it, by an upper bound of its distance to the maximum.
 
     Everything is computed in float64 on the host, whatever framework and dtype solved the problem. A p outside C is
     certified at its projection, the distance between the two being `feasibility`; `distance` is that of the p given.
@@ -138,7 +138,7 @@ class _Judgement(NamedTuple):
 
 
 def _judge(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> _Judgement:
-    """The numbers at a p that lies in C up to rounding."""
+    """Compute the certificate at a p that lies in C up to rounding."""
     energy = problem.energy
     xp = backend.xp
 
@@ -173,7 +173,7 @@ def _judge(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> _Judgem
 
 
 def _tell_precision(problem: InnerProblem, v: Any, p: Array) -> None:
-    """Warn where a function of the user's computes in less than float64 whatever it is given."""
+    """Warn where a function of the user computes in less than float64 although its input is float64."""
     if problem.energy.array_api or not backend_of(v, p).narrows(problem.energy.value, v, p):
         return
     warn_once(
@@ -194,7 +194,7 @@ def _distance(
     mu: np.ndarray,
     backend: Backend,
 ) -> np.ndarray:
-    """|p - p*| <= sqrt(2 gap / mu), and <= (1 + L / mu) residual where Phi is L-smooth: the smaller of the two.
+    """Return the smaller of two bounds of |p - p*|: sqrt(2 gap / mu), and (1 + L / mu) residual where Phi is L-smooth.
 
     Both are taken with room for the rounding of the gap and of p itself, and for the error of the argmax map.
     """
@@ -216,7 +216,7 @@ def _distance(
 
 
 def _blur(problem: InnerProblem, v: Any, p: Array, slope: Array) -> Array:
-    """The rounding of the slope [..., k]: a few eps times the root of the squares of the terms that were added."""
+    """Return the rounding of the slope [..., k]: a few eps times the root of the squares of the added terms."""
     curvature = problem.energy.curvature(v)
     backend = backend_of(v, p)
     xp = backend.xp
@@ -230,7 +230,8 @@ def _blur(problem: InnerProblem, v: Any, p: Array, slope: Array) -> Array:
 
 
 def _rise(problem: InnerProblem, v: Any) -> np.ndarray:
-    """The largest eigenvalue of Phi's Hessian where that is a matrix and rounding left it above 0, [...]; 0 else."""
+    """Return the largest eigenvalue of Phi's Hessian, [...], where it is a matrix and rounding left it above
+    0; else 0."""
     curvature = problem.energy.curvature(v)
     if not problem.energy.concave or not isinstance(curvature, Dense):
         return np.zeros(())
@@ -246,7 +247,7 @@ def _rise(problem: InnerProblem, v: Any) -> np.ndarray:
 
 
 def _bent(gap: np.ndarray, rise: np.ndarray, mu: float, diameter: float) -> np.ndarray:
-    """The bound where Phi lies above its tangent by rise / 2 |q - p|^2 at most, and Omega is mu-strongly convex.
+    """Return the bound where Phi lies above its tangent by rise / 2 |q - p|^2 at most and Omega is mu-strongly convex.
 
     L_Omega(theta, p) >= mu / 2 |p - p_Omega(theta)|^2 turns that into a factor mu / (mu - rise) of the gap.
     """
@@ -286,7 +287,7 @@ def _try_claim(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> Non
 
 
 def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.ndarray:
-    """p within its bounds to the last digit; its projection where it is outside C, since it has no value there."""
+    """Return p moved exactly into its bounds, or its projection where it lies outside C and has no value."""
     if problem.domain.banded:
         p = np.clip(p, *problem.domain.bounds(p))
     elif problem.regularizer.separable:
@@ -296,7 +297,7 @@ def _inside(problem: InnerProblem, p: np.ndarray, violation: np.ndarray) -> np.n
 
 
 def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
-    """The violation of p [...], after refusing what has no certificate."""
+    """Return the violation of p [...], and refuse what has no certificate."""
     energy = problem.energy
     source = backend_of(v)
     fields = getattr(v, "_fields", ())
@@ -323,7 +324,7 @@ def _checked(problem: InnerProblem, v: Any, p: np.ndarray) -> np.ndarray:
 
 
 def _double_leaf(backend: Backend, source: Backend, leaf: Any, energy: Energy) -> Any:
-    """A leaf of v in float64; integers stay where they are not numbers to compute with but indices of a function's."""
+    """Return a leaf of v in float64; integers stay integers where a function uses them as indices."""
     plain = not is_floating(leaf) and not energy.array_api
     if plain and not hasattr(leaf, "dtype"):
         return leaf
@@ -332,7 +333,8 @@ def _double_leaf(backend: Backend, source: Backend, leaf: Any, energy: Energy) -
 
 
 def _finite(gradient: Array) -> Array:
-    """The gradient, an infinite coordinate as the largest finite one of its example (1 where there is none)."""
+    """Return the gradient with each infinite coordinate replaced by the largest finite one of its example (1
+    without one)."""
     xp = backend_of(gradient).xp
     finite = xp.isfinite(gradient)
     size = xp.max(xp.where(finite, xp.abs(gradient), xp.ones_like(gradient)), axis=-1)[..., None]

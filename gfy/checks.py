@@ -1,4 +1,4 @@
-"""What is asked of v, y and p0 at the public boundary, each refusal a sentence.
+"""Check v, y and p0 at the public boundary, and refuse each wrong one in a sentence.
 
 Checks of shapes always run. Checks of values run where values can be read; while a function is being staged
 (jax.jit, torch.compile) they are off, unless `gfy.debug()` is on, when the staged function checks on the host.
@@ -50,20 +50,20 @@ def debug() -> Iterator[None]:
 
 
 class Given(NamedTuple):
-    """What a public function computes with: the problem, its input, and the dtype its answer is given in."""
+    """Hold what a public function computes with: the problem, its input, and the dtype of the answer."""
 
     problem: InnerProblem
     v: Input
     dtype: str | None  # None where it is that of v
 
     def sized(self, k: int | None) -> Given:
-        """The same, an energy that does not know the size of p told k."""
+        """Return the same with k given to an energy that does not know the size of p."""
         energy = self.problem.energy
         told = energy if k is None else energy.sized(k)
         return self if told is energy else self._replace(problem=replace(self.problem, energy=told))
 
     def answer(self, tree: Any) -> Any:
-        """Arrays of an answer in the dtype that was given; only half precision is computed in another."""
+        """Return arrays of an answer in the dtype that was given; only half precision is computed in another dtype."""
         if self.dtype is None:
             return tree
         backend, dtype = backend_of(tree), self.dtype
@@ -71,7 +71,7 @@ class Given(NamedTuple):
 
 
 def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
-    """v checked as by `check_input`; an energy that does not know the size of p is told k.
+    """Return v checked as by `check_input`, with k given to an energy that does not know the size of p.
 
     Half precision (float16, bfloat16) is computed in float32, its answers are rounded to half.
     """
@@ -98,7 +98,7 @@ _MOST_SOUND = 512
 
 
 def _look(energy: Any, v: Any) -> tuple[Any, ...] | None:
-    """What v's shapes, dtypes and devices are checked by, hashable; None where v is not yet the energy's Input."""
+    """Return a hashable key of v's shapes, dtypes and devices, or None where v is not yet the energy's Input."""
     if type(v) is not getattr(energy, "Input", None) or not isinstance(v, tuple):
         return None
     if not backend_of(v).is_concrete(v):  # while a function is being staged
@@ -114,7 +114,7 @@ def _look(energy: Any, v: Any) -> tuple[Any, ...] | None:
 
 
 def check_input(problem: InnerProblem, v: Any) -> Input:
-    """v as the energy's Input, its shapes, framework, device and values checked.
+    """Return v as the energy's Input, after its shapes, framework, device and values are checked.
 
     Its floating leaves have one dtype: the widest of theirs, and float32 at least.
     """
@@ -132,7 +132,8 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
 
 
 def _check_values(energy: Any, v: Input) -> None:
-    """No value is NaN or infinite, and what the energy claims to be concave is, where that is cheap to see."""
+    """Raise where a value is NaN or infinite, or where an energy that claims to be concave is not and that is
+    cheap to see."""
     concave = energy.concave and (DEBUG.get() or _cost(energy, v) <= _CHEAP)
 
     def values(w: Input) -> None:
@@ -144,7 +145,7 @@ def _check_values(energy: Any, v: Input) -> None:
 
 
 def _check_sizes(energy: Any, v: Input) -> None:
-    """No example of a leaf is empty; a batch may be."""
+    """Raise where an example of a leaf is empty; a batch may be empty."""
     for field, rank in (getattr(energy, "ranks", None) or {}).items():
         shape = tuple(getattr(v, field).shape)
         if rank and 0 in shape[len(shape) - rank :]:
@@ -154,7 +155,8 @@ def _check_sizes(energy: Any, v: Input) -> None:
 
 
 def check_read(problem: InnerProblem, v: Any) -> Input:
-    """v as the energy's Input for a function that only reads it: real numbers that agree in shape, of any framework."""
+    """Return v as the energy's Input for a function that only reads it: real numbers of any framework whose
+    shapes agree."""
     v = problem.energy.coerce(v)
     problem.energy.check(v)
     for leaf in leaves(v):
@@ -164,7 +166,8 @@ def check_read(problem: InnerProblem, v: Any) -> Input:
 
 
 def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array:
-    """y as floats in C [..., k]: integers become floats, class indices one-hot rows on the simplex."""
+    """Return y as floats in C [..., k]: integers become floats, and class indices become one-hot rows on the
+    simplex."""
     backend = backend_of(v, y)
     like = floating_leaf(v)
     own = not isinstance(y, np.ndarray | np.generic)  # NumPy's arrays say "cpu", which names no device of JAX
@@ -202,7 +205,8 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
 
 
 def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
-    """p0 with the framework, dtype and shape of the solution; its values are finite where they can be read."""
+    """Return p0 with the framework, dtype and shape of the solution; its values must be finite where they can
+    be read."""
     if p0 is None:
         problem.check_dim(problem.energy.dim(v))
         return None
@@ -220,7 +224,7 @@ def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | No
 
 
 def check_point(p: Array, name: str = "p", k: int | None = None) -> None:
-    """p holds real, finite numbers, where they can be read, in a last axis of k where that is known."""
+    """Raise unless p holds real, finite numbers (where they can be read) in a last axis of k (where k is known)."""
     _refuse_complex(name, p)
     if not p.shape or (k is not None and p.shape[-1] != k):
         wanted = "" if k is None else f" of {k} coordinates"
@@ -229,7 +233,7 @@ def check_point(p: Array, name: str = "p", k: int | None = None) -> None:
 
 
 def check_against(energy: Any, v: Input, shape: tuple[int, ...]) -> None:
-    """A point of this shape fits v, where the energy knows the size of p from v."""
+    """Raise unless a point of this shape fits v, where the energy knows the size of p from v."""
     try:
         k, batch = energy.dim(v), energy.batch_shape(v)
     except GfyError:
@@ -240,7 +244,7 @@ def check_against(energy: Any, v: Input, shape: tuple[int, ...]) -> None:
 
 
 def check_batches(one: tuple[int, ...], other: tuple[int, ...], words: str) -> None:
-    """The batch axes of two arguments agree, or one of them is broadcast."""
+    """Raise unless the batch axes of two arguments agree or one of them can be broadcast."""
     try:
         np.broadcast_shapes(one, other)
     except ValueError:
@@ -248,7 +252,7 @@ def check_batches(one: tuple[int, ...], other: tuple[int, ...], words: str) -> N
 
 
 def last_axis(x: Any) -> int | None:
-    """The size of the last axis of an array; None where there is none."""
+    """Return the size of the last axis of an array, or None where there is none."""
     shape = tuple(getattr(x, "shape", ()))
     return int(shape[-1]) if shape else None
 
@@ -261,7 +265,8 @@ def _dim(problem: InnerProblem, v: Input) -> int | None:
 
 
 def _one_dtype(energy: Any, v: Input) -> Input:
-    """v with real leaves, the floating ones of one dtype; integers stay what they are where a function takes them."""
+    """Return v with real leaves whose floating ones have one dtype; integers stay integers where a function
+    takes them."""
     backend = backend_of(v)
     arrays = [leaf for leaf in leaves(v) if hasattr(leaf, "dtype")]
     for leaf in arrays:
@@ -283,7 +288,7 @@ def _one_dtype(energy: Any, v: Input) -> Input:
 
 
 def _half(v: Input) -> str | None:
-    """The one half-precision dtype that all floating leaves of v have; None where there is another."""
+    """Return the one half-precision dtype that all floating leaves of v have, or None where one has another."""
     names = {dtype_name(leaf.dtype) for leaf in leaves(v) if is_floating(leaf)}
     return next(iter(names)) if len(names) == 1 and not names <= {"float32", "float64"} else None
 
@@ -302,7 +307,7 @@ def _refuse_infinite(argument: str, x: Array) -> None:
 
 
 def _with_values(check: Callable[[Any], None], tree: Any) -> None:
-    """Run the check now where values can be read, on the host later where debugging, or not at all."""
+    """Run the check now where values can be read, later on the host while debugging, or not at all."""
     backend = backend_of(tree)
     if backend.is_concrete(tree):
         if backend.staged and backend.on_host(*leaves(tree)):
@@ -362,7 +367,7 @@ def _inside(problem: InnerProblem, y: Array, tol: float) -> None:
 
 
 def _plainly_inside(problem: InnerProblem, y: Array, tol: float) -> bool:
-    """A box seen in one pass, where the framework has one and training steps are short; False says nothing."""
+    """Return whether y lies in a box by one pass, where the framework has one; False means that nothing is known."""
     domain = problem.domain
     extremes = backend_of(y).fused("extremes", y)
     if extremes is None or not domain.banded or domain.total is not None:
@@ -383,7 +388,7 @@ def _check_devices(v: Input) -> None:
 
 
 def _cost(energy: Any, v: Input) -> float:
-    """Roughly the operations of an eigenvalue decomposition of every example's Hessian."""
+    """Return roughly the number of operations of an eigenvalue decomposition of every example's Hessian."""
     matrix = getattr(v, "U", None)
     return 0.0 if matrix is None else float(math.prod(matrix.shape)) * matrix.shape[-1]
 

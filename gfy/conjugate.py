@@ -1,4 +1,4 @@
-"""Generalized conjugates: max and argmax of Phi(v, p) - Omega(p) over C, as functions of v."""
+"""Compute generalized conjugates: max and argmax of Phi(v, p) - Omega(p) over C, as functions of v."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def solve_given(
     stop: Stop,
     handed_over: bool = False,
 ) -> Solution:
-    """The solution of what a public function was given, p0 checked; `handed_over`: the caller receives its flag."""
+    """Return the solution for a public function, after p0 is checked; with `handed_over` the caller receives
+    its flag."""
     start, chosen = check_start(given.problem, given.v, p0), as_solver(solver)
     found = solution_with(given.problem, given.v, chosen, gradient, start, stop)
     tell_unsolved(given.problem, chosen, gradient, stop, found, handed_over)
@@ -146,7 +147,7 @@ def solve_with(
     p0: Array | None,
     stop: Stop,
 ) -> Array:
-    """p*(v) by the solver, differentiated as the mode says; an example that was not solved is told."""
+    """Return p*(v) by the solver, differentiated as the mode says; an example that was not solved gives a warning."""
     chosen = as_solver(solver)
     found = solution_with(problem, v, chosen, gradient, p0, stop)
     tell_unsolved(problem, chosen, gradient, stop, found)
@@ -161,7 +162,8 @@ def solution_with(
     p0: Array | None,
     stop: Stop,
 ) -> Solution:
-    """The solver's solution, its p differentiated as the mode says; the reason where the two do not serve."""
+    """Return the solver's solution, its p differentiated as the mode says; raise where the two cannot serve
+    the problem."""
     reason = _reason(problem, solver, gradient)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
@@ -173,7 +175,8 @@ def solution_with(
 
 
 def _reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) -> str | None:
-    """Why the mode and the solver do not serve the problem, asked once for each three of them."""
+    """Return the reason why the mode and the solver cannot serve the problem; it is computed once for each
+    three of them."""
     try:
         return _known_reason(problem, solver, gradient)  # type: ignore[arg-type]
     except TypeError:  # a part that cannot be hashed
@@ -197,7 +200,7 @@ def _runner(
     program: Hashable,
     keep: bool,
 ) -> _Run:
-    """The solve as one staged function, remembered: a loop met outside jit would be compiled anew at every call."""
+    """Return the solve as one staged function and keep it: outside jit a loop would be compiled at every call."""
     if keep:
         try:
             return _remembered(problem, solver, gradient, stop, backend, program)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""The sentences this library answers bad input with."""
+"""Define the errors and warnings with which this library answers bad input."""
 
 from __future__ import annotations
 
 
 class GfyError(Exception):
-    """The base of every error that this suite raises on purpose.
+    """This class is the base of every error that this suite raises on purpose.
 
     Example:
         >>> try:
@@ -67,7 +67,7 @@ class UnsolvedError(GfyError, RuntimeError):
 
 
 class GfyWarning(UserWarning):
-    """The base of every warning of this suite; one cause gives one warning per process.
+    """This class is the base of every warning of this suite; one cause gives one warning per process.
 
     Example:
         >>> import warnings
@@ -89,7 +89,7 @@ class UnsolvedWarning(GfyWarning):
 
 
 class GradientDroppedWarning(GfyWarning):
-    """A derivative was asked of something that was computed as a constant, for instance of `argmax` without a mode.
+    """A derivative was requested of something that was computed as a constant, for instance of `argmax` without a mode.
 
     Example:
         >>> import warnings

@@ -1,6 +1,4 @@
-"""Everything the paper says of one problem, in words: what holds, with which constants, what can solve it,
-why not.
-"""
+"""Explain what the paper proves about one problem: what holds, with which constants, and what can solve it."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from gfy.theory.theorems import Finding, closed_form, findings, loss_in_v, uniqu
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a problem, as `gfy.explain` returns it; print it to read all of it.
+    """Hold what is known about a problem, as `gfy.explain` returns it; print it to read all of it.
 
     Args:
         problem: the names of the energy, the regularizer and the set.
@@ -68,7 +66,7 @@ class Explanation:
     gradients: dict[str, dict[str, str | None]] = field(default_factory=dict)  # mode -> solver -> why not
 
     def holds(self, statement: str) -> bool:
-        """Whether the statement whose text contains these words is known to hold."""
+        """Return whether the statement whose text contains these words is known to hold."""
         for finding in self.findings:
             if statement.lower() in finding.statement.lower():
                 return finding.holds
@@ -185,7 +183,7 @@ def explain(
 
 
 def _refused(mode: Any, problem: InnerProblem, solver: InnerSolver) -> str | None:
-    """Why a mode gives no derivative of the maximum with a solver; None where it does."""
+    """Return the reason why a mode gives no derivative of the maximum with a solver, or None where it does."""
     reason: str | None = mode.unsupported(problem, solver)
     return reason or kinks_unsupported(problem)
 
@@ -250,7 +248,7 @@ def recommend(problem: InnerProblem | str, v: Any = None, **asked: Any) -> Any:
 
 
 def _measured_as(problem: InnerProblem, v: Any) -> dict[str, Any]:
-    """The question that a problem with its input asks, as stored rows spell it."""
+    """Return the question that a problem with its input poses, in the words of the stored rows."""
     v = problem.energy.coerce(v)
     leaf = floating_leaf(v)
     facts: dict[str, Any] = {

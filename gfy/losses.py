@@ -1,4 +1,4 @@
-"""Losses between an energy network's input v and a target y in C."""
+"""Define the losses between an energy network's input v and a target y in C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COSTS = ("hamming", "zero_one")
 
 @dataclass(frozen=True)
 class Loss:
-    """What every loss shares: the problem, how it is solved and differentiated, and how examples are reduced.
+    """Define what every loss shares: the problem, how it is solved and differentiated, and how examples are reduced.
 
     Args:
         problem: the energy, the regularizer and the set.
@@ -66,7 +66,7 @@ class Loss:
 
     @guard
     def __call__(self, v: Any, y: Array, p0: Array | None = None, return_solution: bool = False) -> Any:
-        """The loss of each example [...], or their mean or sum; differentiable in v.
+        """Return the loss of each example [...], or their mean or sum; it is differentiable in v.
 
         Args:
             v: the energy's Input.
@@ -102,7 +102,7 @@ class Loss:
 
     @guard
     def predict(self, v: Any, p0: Array | None = None) -> Array:
-        """p*(v) [..., k], a constant: the network's output, through which no derivative passes.
+        """Return p*(v) [..., k], the network's output, as a constant through which no derivative passes.
 
         Use `gfy.argmax(..., gradient=gfy.Implicit())` for one that can be differentiated.
         """
@@ -110,7 +110,7 @@ class Loss:
         return given.answer(solve_given(given, self.solver, Envelope(), p0, self.stop).p)
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
-        """The loss of each example and the solution of the inner problem it rests on."""
+        """Return the loss of each example and the solution of the inner problem that it depends on."""
         raise NotImplementedError(f"{type(self).__name__}._examples")
 
     def _solve(self, problem: InnerProblem, v: Input, p0: Array | None) -> Solution:
@@ -118,11 +118,11 @@ class Loss:
 
     @property
     def means(self) -> tuple[InnerSolver, GradientMode]:
-        """The solver and the gradient mode, which may have been given by name."""
+        """Return the solver and the gradient mode, which may have been given by name."""
         return as_solver(self.solver), as_mode(self.gradient) or Envelope()
 
     def _at(self, problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
-        """A value taken at the solution p, with the derivative that the maximum has there."""
+        """Return a value computed at the solution p, with the derivative that the maximum has there."""
         return at_saddle(problem, v, p, value, isinstance(self.means[1], Implicit))
 
     def _reduce(self, values: Array) -> Array:
@@ -133,7 +133,7 @@ class Loss:
 
 
 def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]]:
-    """The loss of each example as one staged function, remembered: outside jit every operation is compiled alone.
+    """Return the loss of each example as one staged function and keep it: outside jit each operation is compiled alone.
 
     A function of the user's may have captured arrays that change between calls: it is not staged as a whole.
     """
@@ -159,7 +159,7 @@ def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution
 
 @dataclass(frozen=True)
 class FenchelYoungLoss(Loss):
-    """The generalized Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y): zero exactly at y = p*(v).
+    """Compute the Fenchel-Young loss L(v, y) = Omega^Phi(v) + Omega(y) - Phi(v, y), zero exactly at y = p*(v).
 
     It is never negative, and its gradient in v needs no derivative of the argmax.
 
@@ -194,7 +194,7 @@ class FenchelYoungLoss(Loss):
 
 @dataclass(frozen=True)
 class EnergyLoss(Loss):
-    """The energy loss -Phi(v, y): it raises the energy of the target and lowers no other.
+    """Compute the energy loss -Phi(v, y), which raises the energy of the target and lowers no other.
 
     Args:
         problem: the energy, the regularizer and the set.
@@ -223,7 +223,7 @@ class EnergyLoss(Loss):
 
 @dataclass(frozen=True)
 class PerceptronLoss(Loss):
-    """The generalized perceptron loss max_{p in C} Phi(v, p) - Phi(v, y), which has no regularizer.
+    """Compute the generalized perceptron loss max_{p in C} Phi(v, p) - Phi(v, y), which has no regularizer.
 
     Args:
         problem: the energy, the regularizer (which is left out) and the set.
@@ -255,7 +255,7 @@ class PerceptronLoss(Loss):
 
 @dataclass(frozen=True)
 class MarginLoss(Loss):
-    """The max-margin loss max_{p in C} Phi(v, p) + margin * cost(y, p) - Phi(v, y), with a cost linear in p.
+    """Compute the max-margin loss max_{p in C} Phi(v, p) + margin * cost(y, p) - Phi(v, y), with a cost linear in p.
 
     Args:
         problem: the energy, the regularizer (which is left out) and the set.
@@ -307,7 +307,7 @@ class MarginLoss(Loss):
 
 @dataclass(frozen=True)
 class ArgmaxLoss(Loss):
-    """A usual loss of the prediction itself, the cross-entropy or the squared distance of p*(v) and y.
+    """Compute a usual loss of the prediction itself, the cross-entropy or the squared distance of p*(v) and y.
 
     It needs dp*/dv. The cross-entropy is -<y, log p> on sets with sum p fixed and adds -<1 - y, log(1 - p)>
     elsewhere.

@@ -1,4 +1,4 @@
-"""The inner problem max_{p in C} Phi(v, p) - Omega(p)."""
+"""Define the inner problem max_{p in C} Phi(v, p) - Omega(p)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gfy.sets.base import ConvexSet
 
 @dataclass(frozen=True)
 class InnerProblem:
-    """The problem that an energy network solves to predict: max_{p in C} Phi(v, p) - Omega(p).
+    """Represent the problem that an energy network solves to predict: max_{p in C} Phi(v, p) - Omega(p).
 
     The input v is what your network computes from the features; the solution p* is the prediction.
 
@@ -61,7 +61,7 @@ class InnerProblem:
 
     @cached_property
     def _hash(self) -> int:
-        """Taken once: problems are the keys under which choices and staged programs are remembered."""
+        """Compute the hash once: problems are the keys under which choices and staged programs are kept."""
         return hash((self.energy, self.regularizer, self.domain))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,17 +75,17 @@ class InnerProblem:
 
     @property
     def concave(self) -> bool:
-        """Whether Phi - Omega is concave in p, so that a stationary point is the maximum."""
+        """Return whether Phi - Omega is concave in p, so that a stationary point is the maximum."""
         return self.energy.concave
 
     @property
     def strong_concavity(self) -> float:
-        """A gamma with Phi - Omega gamma-strongly concave in p on C; 0 where none is known."""
+        """Return a gamma for which Phi - Omega is gamma-strongly concave in p on C, or 0 where none is known."""
         return self.regularizer.strong_convexity(self.domain) if self.energy.concave else 0.0
 
     @property
     def unbounded(self) -> str | None:
-        """Why the maximum may be infinite, in a sentence; None where it is finite."""
+        """Return the reason why the maximum may be infinite, in a sentence, or None where it is finite."""
         if self.regularizer.zero and not self.domain.compact:
             return (
                 f"without a regularizer the maximum on {self.domain.name} may be infinite: use a compact set"
@@ -98,26 +98,28 @@ class InnerProblem:
         self.regularizer.check_dim(k)
 
     def value(self, v: Input, p: Array) -> Array:
-        """Phi(v, p) - Omega(p), [...]."""
+        """Return Phi(v, p) - Omega(p), [...]."""
         return self.energy.value(v, p) - self.regularizer.value(p)
 
     def difference(self, v: Input, p: Array, q: Array) -> Array:
-        """The value at p less that at q, [...]; a quadratic Omega joins the linear term of Phi, in one sum."""
+        """Return the value at p minus the value at q, [...]; a quadratic Omega joins the linear term of Phi
+        in one sum."""
         slope = self.regularizer.chord(p, q)
         if slope is None:
             return self.energy.difference(v, p, q) - self.regularizer.difference(p, q)
         return self.energy.difference(v, p, q, slope)
 
     def grad(self, v: Input, p: Array) -> Array:
-        """The gradient of Phi - Omega in p, [..., k]; infinite where Omega's is."""
+        """Return the gradient of Phi - Omega in p, [..., k]; it is infinite where the gradient of Omega is."""
         return self.energy.grad_p(v, p) - self.regularizer.grad(p)
 
     def fixed_point(self, v: Input, p: Array) -> Array:
-        """p_Omega(grad_p Phi(v, p)), [..., k]: p solves the problem (is stationary) exactly when this returns p."""
+        """Return p_Omega(grad_p Phi(v, p)), [..., k]: p solves the problem (is stationary) exactly when this
+        equals p."""
         return self.regularizer.argmax(self.energy.grad_p(v, p), self.domain)
 
     def initial_point(self, v: Input, p0: Array | None = None) -> Array:
-        """p0 made feasible, or a point in the middle of C, shaped [..., k] like the solution."""
+        """Return p0 made feasible, or a point in the middle of C, with the shape [..., k] of the solution."""
         backend = backend_of(v)
         if p0 is not None:
             return self.domain.project(backend.stop_gradient(p0))

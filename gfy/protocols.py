@@ -1,4 +1,4 @@
-"""The one protocol that solvers and gradient modes of both frameworks stand behind."""
+"""Define the one protocol that solvers and gradient modes of both frameworks implement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Input = Any  # the NamedTuple an energy calls its Input: everything a loss is di
 
 
 class Result(IntEnum):
-    """Why the solve of one example ended; `sentence` says it in words.
+    """Say why the solve of one example ended; `sentence` says it in words.
 
     Example:
         >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
@@ -51,7 +51,7 @@ _SENTENCES = {
 
 
 class Solution(NamedTuple):
-    """What a solver returns: p [..., k] and what the solver believes of it (never used to rank solvers).
+    """Hold what a solver returns: p [..., k] and what the solver itself reports about it (never used to rank solvers).
 
     `converged` speaks of the p that is returned, in the dtype it is returned in: it is true exactly where `result`
     is CONVERGED or ROUNDING_FLOOR.
@@ -79,7 +79,7 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True)
 class Stop:
-    """When an iterative solver may stop: its own error is at most `tol`, or `max_steps` steps were taken.
+    """Say when an iterative solver may stop: its own error is at most `tol`, or `max_steps` steps were taken.
 
     Args:
         tol: the error at which a solver may stop, a number >= 0; 1e-8 by default.
@@ -107,7 +107,7 @@ class Stop:
 
 @runtime_checkable
 class InnerSolver(Protocol):
-    """What every solver offers: a `name`, `unsupported(problem)` and `solve(problem, v, p0, stop)`.
+    """Define what every solver offers: a `name`, `unsupported(problem)` and `solve(problem, v, p0, stop)`.
 
     `unsupported` returns the reason why the solver does not serve a problem, in a sentence, or None where it does.
     `solve` returns a `Solution` for a batch of inputs v. A class of your own needs no base class.
@@ -124,7 +124,7 @@ class InnerSolver(Protocol):
     def name(self) -> str: ...
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        """Why this solver cannot serve the problem, in a sentence; None when it can."""
+        """Return the reason why this solver cannot serve the problem, in a sentence, or None when it can."""
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -133,7 +133,7 @@ class InnerSolver(Protocol):
 
 @runtime_checkable
 class SteppableSolver(InnerSolver, Protocol):
-    """An inner solver whose iterations can be taken one at a time, and so differentiated by `gfy.Unrolled`.
+    """Define an inner solver whose iterations can be taken one at a time, and so be differentiated by `gfy.Unrolled`.
 
     `init(problem, v, p0)` returns the first state and `step(problem, v, state)` the next one.
 
@@ -155,7 +155,7 @@ class SteppableSolver(InnerSolver, Protocol):
 
 @runtime_checkable
 class GradientMode(Protocol):
-    """What every gradient mode offers: a `name`, `unsupported(problem, solver)` and `argmax`, which attaches dp*/dv.
+    """Define what a gradient mode offers: `name`, `unsupported(problem, solver)`, and `argmax` with dp*/dv.
 
     A mode may also have `solution`, with the arguments of `argmax`: it returns the whole `Solution`, so that a
     warning can say how many inner problems were not solved.
@@ -180,7 +180,7 @@ class GradientMode(Protocol):
 
 @cache  # reading the entry points takes longer than many solves
 def default_solver() -> InnerSolver:
-    """The solver used when none is named: the entry point `default` of the group `gfy.solvers`."""
+    """Return the solver that is used when none is named: the entry point `default` of the group `gfy.solvers`."""
     for point in entry_points(group="gfy.solvers", name="default"):
         solver: InnerSolver = point.load()()
         return solver

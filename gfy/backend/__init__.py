@@ -1,4 +1,4 @@
-"""Which framework an array belongs to, and the primitives it offers."""
+"""Tell which framework an array belongs to, and load the primitives that the framework offers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Known(NamedTuple):
-    """A backend by how it is made, and by whether an object is one of its arrays."""
+    """Describe a backend by the function that makes it and by a test whether an object is one of its arrays."""
 
     load: Callable[[], Backend]
     owns: Callable[[Any], bool]
@@ -33,7 +33,7 @@ _OWNERS: dict[type, str] = {}  # the framework of a class of arrays, once one of
 def register_backend(
     name: str, load: Callable[[], Backend], owns: Callable[[Any], bool], differentiates: bool = True
 ) -> Callable[[], None]:
-    """Make a framework known: from then on its arrays are taken wherever jax arrays and torch tensors are.
+    """Register a framework, so that its arrays are accepted wherever jax arrays and torch tensors are.
 
     Args:
         name: what `get_backend` calls it; a name that is known already is replaced.
@@ -68,7 +68,7 @@ def _forget() -> None:
 
 
 def frameworks() -> tuple[str, ...]:
-    """The names of the backends whose arrays carry derivatives, in the order of their registration."""
+    """Return the names of the backends whose arrays carry derivatives, in the order of their registration."""
     return tuple(name for name, known in _KNOWN.items() if known.differentiates)
 
 
@@ -97,7 +97,7 @@ def get_backend(name: str) -> Backend:
 
 
 def _named(module: str, kind: str) -> Callable[[], Backend]:
-    """A backend of this package, imported when it is asked for."""
+    """Return a backend of this package; its module is imported at the first use."""
     return lambda: getattr(import_module(f"gfy.backend.{module}"), kind)()  # type: ignore[no-any-return]
 
 
@@ -112,7 +112,7 @@ def _is_jax(x: Any) -> bool:
 
 
 def compiler_imported() -> bool:
-    """Whether the program itself has imported the framework that compiles what others run eagerly."""
+    """Return whether the program itself has imported the framework that compiles what others run eagerly."""
     return "jax" in sys.modules
 
 
@@ -127,7 +127,7 @@ register_backend(
 
 
 def _name_of(x: Any) -> str | None:
-    """The framework an object belongs to; None for plain numbers."""
+    """Return the name of the framework that an object belongs to, or None for plain numbers."""
     found = _OWNERS.get(type(x))
     if found is None:
         for name, known in _KNOWN.items():
@@ -172,7 +172,7 @@ def backend_of(*trees: Any) -> Backend:
 
 
 def namespace(x: Any) -> Any:
-    """The array-API namespace of an array."""
+    """Return the array-API namespace of an array."""
     name = _name_of(x)
     if name is None:
         raise GfyTypeError(f"expected a jax, torch or numpy array, got {type(x).__name__}")
@@ -180,19 +180,19 @@ def namespace(x: Any) -> Any:
 
 
 def is_floating(x: Any) -> bool:
-    """Whether x is an array of real floating-point numbers, of any width."""
+    """Return whether x is an array of real floating-point numbers, of any width."""
     dtype = getattr(x, "dtype", None)
     return dtype is not None and "float" in dtype_name(dtype)
 
 
 @cache  # a dtype takes longer to print than an array of it to be summed
 def dtype_name(dtype: Any) -> str:
-    """The name of a dtype without its framework's: "float32", "bfloat16", "int64"."""
+    """Return the name of a dtype without the name of its framework: "float32", "bfloat16", "int64"."""
     return str(dtype).rpartition(".")[2]
 
 
 def floating_leaf(tree: Any) -> Any:
-    """The first array of a tree that holds floating-point numbers: what a solution is typed like.
+    """Return the first array of a tree that holds floating-point numbers; a solution takes its dtype.
 
     Where there is none (v holds indices only), the first array in float32.
     """

@@ -1,4 +1,4 @@
-"""What frameworks that compute at once have in common: plain Python loops, and answers that NumPy can give.
+"""Define what frameworks without staging share: plain Python loops, and answers that NumPy can give.
 
 A backend that derives from `Eager` must say `name`, `xp`, `asarray`, `to_numpy` and its derivatives (`vjp`,
 `value_and_grad`, `jvp`, `gradient`, `hessian_product`, `custom_vjp`, `attach`); what else it does better than NumPy
@@ -157,7 +157,7 @@ class Eager:
 
 
 def _solve(system: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Y [..., k, r] with system Y = rhs; NaN for an example whose system is singular."""
+    """Return Y [..., k, r] with system Y = rhs, or NaN for an example whose system is singular."""
     try:
         return np.linalg.solve(system, rhs)
     except np.linalg.LinAlgError:  # one singular system refuses the whole batch: each is then taken alone

@@ -1,4 +1,4 @@
-"""Closure conversion in JAX: the arrays that a function captured become an argument of it.
+"""Convert closures in JAX: the arrays that a function captured become one of its arguments.
 
 A custom derivative rule and a function that was staged earlier do not see the arrays that a function captured: the
 first gives them no derivative, the second keeps the values of its first call. As an argument they have both.
@@ -18,7 +18,7 @@ from gfy.errors import UnsupportedError
 
 
 def captured(fn: Callable[..., Any], *args: Any) -> Capture:
-    """The arrays that fn(*args) uses beside its arguments, and fn as a function of them too."""
+    """Return the arrays that fn(*args) uses beside its arguments, and fn as a function of these arrays too."""
     program = _program(fn, args)
     arrays = tuple(c for c in program.consts if isinstance(c, jax.Array))
     rest = tuple(_digest(c) for c in program.consts if not isinstance(c, jax.Array))
@@ -28,7 +28,7 @@ def captured(fn: Callable[..., Any], *args: Any) -> Capture:
 
 @dataclass(frozen=True)
 class Converted:
-    """fn with the arrays that it captured taken from its first argument, a `WithCaptured`.
+    """Represent fn with the arrays that it captured taken from its first argument, a `WithCaptured`.
 
     The function is traced again at every use, since solvers evaluate it for other numbers of examples too; captured
     arrays are recognised by the order of their first use.
@@ -52,7 +52,7 @@ class Converted:
 
 
 def _program(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """What fn does, traced now: JAX would remember the trace of the same function, with the arrays it captured then."""
+    """Trace what fn does now; JAX would reuse an earlier trace of the same function, with the arrays captured then."""
     return jax.make_jaxpr(lambda *some: fn(*some))(*args)
 
 
@@ -62,7 +62,7 @@ def _digest(constant: Any) -> Hashable:
 
 
 def narrows(fn: Callable[..., Any], *args: Any) -> bool:
-    """Whether a step of fn(*args) casts float64 numbers to a narrower floating dtype."""
+    """Return whether an operation of fn(*args) casts float64 numbers to a narrower floating dtype."""
     return any(_is_narrowing(step) for step in _steps(_program(fn, args).jaxpr))
 
 
@@ -74,7 +74,7 @@ def _is_narrowing(step: Any) -> bool:
 
 
 def _steps(jaxpr: Any) -> Iterator[Any]:
-    """Every step of a program and of the programs inside it (branches, loops, custom rules)."""
+    """Yield every step of a program and of the programs inside it (branches, loops, custom rules)."""
     for step in jaxpr.eqns:
         yield step
         for value in step.params.values():

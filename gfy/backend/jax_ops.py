@@ -1,4 +1,4 @@
-"""JAX behind the protocol."""
+"""Implement the backend protocol with JAX."""
 
 from __future__ import annotations
 

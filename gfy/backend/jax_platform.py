@@ -1,4 +1,4 @@
-"""A JAX function that is one thing on the processor and another elsewhere, chosen when it is lowered.
+"""Define a JAX function that is chosen when it is lowered: one for the processor and another elsewhere.
 
 `jax.lax.platform_dependent` traces both; here the other is traced only where it is lowered, so that a path which the
 machine at hand does not take costs nothing. No derivative passes.
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def by_platform(host: Function, other: Function, *trees: Any) -> Any:
-    """host(*trees) where it runs on the processor, other(*trees) elsewhere; both return trees of one form."""
+    """Return host(*trees) where it runs on the processor, other(*trees) elsewhere; both return trees of one form."""
     given, form = jax.tree_util.tree_flatten(trees)
     wanted, shape = jax.tree_util.tree_flatten(jax.eval_shape(host, *trees))
 

@@ -1,4 +1,4 @@
-"""NumPy in float64: what certificates are computed with. It has loops and no derivatives."""
+"""Implement the backend protocol with NumPy in float64, for certificates. It has loops and no derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums of `torch_pairwise` at rank 1 in one compiled pass over each example, instead of seven kernels."""
+"""Compute the sums of `torch_pairwise` at rank 1 in one compiled pass over each example, instead of seven kernels."""
 
 # mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
@@ -8,7 +8,8 @@ from gfy.numerics.native import compiled
 
 @compiled
 def sums(u, a, p, q, slope, value, along_p, along_d):
-    """<u + slope, d> - 1/2 <a, d> <a, 2 p - d> with d = p - q, <a, p>, <a, d>: [n, k] -> [n]; slope may be [1, k]."""
+    """Return <u + slope, d> - 1/2 <a, d> <a, 2 p - d> with d = p - q, <a, p>, <a, d>: [n, k] -> [n]; slope
+    may be [1, k]."""
     n, k = u.shape
     for b in range(n):
         s = slope[b % slope.shape[0]]

@@ -1,4 +1,4 @@
-"""Phi(v, p) - Phi(v, q) of the dense quadratic energy in eager torch, at constant p and q: U is read once each way.
+"""Compute Phi(v, p) - Phi(v, q) of the dense quadratic energy in eager torch, at constant p and q, with one read of U.
 
 The gradient in U is 1/2 (p p^T - q q^T), one product of [k, 2] by [2, k] per example. Autograd would make four matrices
 of U's size for it, which takes longer than the solve.
@@ -16,7 +16,8 @@ _SMALL = 2**17  # numbers of U: below, products of matrices of two columns cost 
 
 
 def difference(u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
-    """[..., k], [..., k, k] -> [...]; differentiable in u and U, also twice. A slope counts as a constant."""
+    """Return the difference, [..., k], [..., k, k] -> [...]; it is differentiable twice in u and U; a slope
+    is a constant."""
     value: Array = _Difference.apply(u, U, p, q, slope)  # type: ignore[no-untyped-call]
     return value
 

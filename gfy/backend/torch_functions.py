@@ -1,4 +1,4 @@
-"""Derivatives of functions that a user wrote in torch, and such functions in a wider dtype.
+"""Differentiate functions that a user wrote in torch, and run such functions in a wider dtype.
 
 A function may capture what it likes, an nn.Module for instance: its parameters then still receive their derivatives.
 """
@@ -17,7 +17,7 @@ from gfy.errors import UnsupportedError
 
 
 def gradient(fn: Callable[[Any], Any], x: Any) -> Any:
-    """The gradient of sum(fn(x)) in x; it has a graph where x, or anything that fn captured, wants a derivative."""
+    """Return the gradient of sum(fn(x)) in x, with a graph where x or a tensor that fn captured requires a gradient."""
     if _transformed():
         return torch.func.grad(lambda q: fn(q).sum())(x)
     wanted = torch.is_grad_enabled()
@@ -29,7 +29,7 @@ def gradient(fn: Callable[[Any], Any], x: Any) -> Any:
 
 
 def hessian_product(fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
-    """The Hessian of sum(fn(x)) in x times a direction, by a second backward pass."""
+    """Return the Hessian of sum(fn(x)) in x times a direction, by a second backward pass."""
     if _transformed():
         return torch.func.jvp(torch.func.grad(lambda q: fn(q).sum()), (x,), (direction,))[1]
     wanted = torch.is_grad_enabled()
@@ -43,7 +43,7 @@ def hessian_product(fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
 
 
 class Once(torch.autograd.Function):
-    """The identity; what it passes back may be differentiated in the cotangent, and is refused in x."""
+    """Pass x unchanged; its pullback may be differentiated in the cotangent, and is refused in x."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -57,7 +57,7 @@ class Once(torch.autograd.Function):
 
 
 class _Refused(torch.autograd.Function):
-    """A zero that depends on x: whoever differentiates what it was added to in x gets a sentence."""
+    """Make a zero that depends on x and raise a sentence where a sum with it is differentiated in x."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -72,7 +72,7 @@ class _Refused(torch.autograd.Function):
 
 
 def _variable(x: Any) -> Any:
-    """x where it wants a gradient, else a copy that does: a source of the graph which no one outside asks about."""
+    """Return x where it requires a gradient, else a copy that does; no caller asks for the gradient of the copy."""
     if x.requires_grad:
         return x
     q = x.detach().requires_grad_()
@@ -88,17 +88,17 @@ def _grad(out: Any, q: Any, weights: Any, keep: bool) -> tuple[Any]:
 
 
 def _transformed() -> bool:
-    """Whether torch.func is transforming the function that is being run."""
+    """Return whether torch.func is transforming the function that is being run."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _has_other_sources(out: Any, q: Any) -> bool:
-    """Whether a tensor other than q that wants a gradient went into `out`."""
+    """Return whether a tensor other than q that requires a gradient was used to compute `out`."""
     return any(variable is not q for variable in sources([out]))
 
 
 def sources(outputs: Iterable[Any]) -> Iterator[Any]:
-    """The tensors that want a gradient and that the outputs were computed from, but for those made here."""
+    """Return the tensors that require a gradient and that the outputs depend on, except those that were made here."""
     seen: set[Any] = set()
     stack = [out.grad_fn for out in outputs]
     while stack:
@@ -114,7 +114,7 @@ def sources(outputs: Iterable[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Widened:
-    """fn with every floating tensor that it uses, captured ones too, cast to a dtype where it is narrower."""
+    """Represent fn with every floating tensor that it uses, captured ones too, cast to a dtype where it is narrower."""
 
     fn: Callable[..., Any]
     dtype: torch.dtype
@@ -139,7 +139,7 @@ class _Widening(TorchFunctionMode):
 
 
 def narrows(fn: Callable[..., Any], *args: Any) -> bool:
-    """Whether an operation of fn(*args) takes float64 tensors and gives a narrower floating one."""
+    """Return whether an operation of fn(*args) takes float64 tensors and gives a narrower floating one."""
     with torch.no_grad(), _Watching() as watch:
         fn(*args)
     return watch.narrowed

@@ -1,4 +1,4 @@
-"""Expressions that eager torch computes in fewer kernels than their formula has operations: see `Backend.fused`."""
+"""Compute expressions in eager torch in fewer kernels than their formula has operations: see `Backend.fused`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free o
 
 
 def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
-    """The function that computes the named expression of these arrays; None where there is none."""
+    """Return the function that computes the named expression of these arrays, or None where there is none."""
     if name in ("pairwise_difference", "dense_difference"):
         from gfy.backend import torch_dense, torch_pairwise
 
@@ -24,14 +24,14 @@ def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
 
 
 def inner(a: Any, b: Any) -> Any:
-    """<a, b> over the last axis, as a product of matrices: one kernel."""
+    """Return <a, b> over the last axis as a product of matrices, which is one kernel."""
     if b.numel() == b.shape[-1] and a.shape == b.shape:  # one example: no product is written
         return torch.dot(a.reshape(-1), b.reshape(-1)).reshape(b.shape[:-1])
     return torch.linalg.vecdot(a, b)
 
 
 def extremes(x: Any) -> tuple[float, float]:
-    """The smallest and the largest number of x, NaN where any is; infinite where there is none."""
+    """Return the smallest and the largest number of x, NaN where any number is NaN, and infinite where x is empty."""
     if not x.numel():
         return float("inf"), -float("inf")
     least, most = x.aminmax()
@@ -39,7 +39,7 @@ def extremes(x: Any) -> tuple[float, float]:
 
 
 def free_coordinates(D: Any, hessian: Any) -> tuple[Any, ...] | None:
-    """The part of D [..., k] and hessian [..., k, k] on coordinates with D > 0, and how vectors go there and back.
+    """Return D [..., k] and hessian [..., k, k] on the coordinates with D > 0, and the maps of vectors there and back.
 
     Every example gets as many coordinates as the one that has most of them; None where nearly all are free.
     """

@@ -1,4 +1,4 @@
-"""PyTorch behind the protocol: eager loops, autograd graphs."""
+"""Implement the backend protocol with PyTorch: eager loops and autograd graphs."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class TorchBackend(Eager):
 
 
 class _Custom(torch.autograd.Function):
-    """forward(*args) -> (out, residuals) with backward(residuals, cotangent); args of a shape, given flat.
+    """Run forward(*args) -> (out, residuals) with backward(residuals, cotangent); the args are given as flat leaves.
 
     One class for all: a class made at every call is a cycle that keeps its residuals until garbage is collected.
     """
@@ -191,7 +191,8 @@ class _Custom(torch.autograd.Function):
 
 
 def _pulled_back(out: Any, inputs: Any, cotangent: Any = None, keep: bool = False) -> Any:
-    """The gradient of out in every leaf of inputs, zero where out does not depend on it; `keep` allows another one."""
+    """Return the gradient of out in every leaf of inputs, zero where out is independent of it; `keep` keeps
+    the graph."""
     flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
     found: Any = [None] * len(flat)
     if out.requires_grad:  # not where the function ignores its arguments

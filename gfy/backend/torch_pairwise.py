@@ -1,4 +1,4 @@
-"""Phi(v, p) - Phi(v, q) of the pairwise energy in eager torch, at constant p and q: few kernels, both ways.
+"""Compute Phi(v, p) - Phi(v, q) of the pairwise energy in eager torch, at constant p and q, with few kernels.
 
 With d = p - q it is <u, d> - 1/2 <A^T d, A^T (2 p - d)>; its gradient is d in u and q (A^T q)^T - p (A^T p)^T in A.
 Autograd would keep and walk the products of every inner product. Beside a fast solver that is most of a training
@@ -19,13 +19,14 @@ _FEW = 2**18
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
-    """Whether all are of one batch shape, p and q are constants, and plain autograd is at work, not `torch.func`."""
+    """Return whether all have one batch shape, p and q are constants, and plain autograd runs, not `torch.func`."""
     constant = not (p.requires_grad or q.requires_grad or torch._C._are_functorch_transforms_active())
     return constant and u.shape == p.shape == q.shape == A.shape[:-1]
 
 
 def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
-    """[..., k], [..., k, m] -> [...]; differentiable in u and A, also twice. A slope counts as a constant."""
+    """Return the difference, [..., k], [..., k, m] -> [...]; it is differentiable twice in u and A; a slope
+    is a constant."""
     value: Array = _Difference.apply(u, A, p, q, slope)  # type: ignore[no-untyped-call]
     return value
 
@@ -51,7 +52,7 @@ class _Difference(torch.autograd.Function):
 
 
 def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
-    """The value [...], A^T p and A^T d [..., m]."""
+    """Return the value [...], A^T p and A^T d [..., m]."""
     d = p - q
     along_p, along_d = _across(A, p), _across(A, d)
     ends = torch.linalg.vecdot(along_d, 2 * along_p - along_d)
@@ -60,7 +61,7 @@ def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple
 
 
 def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
-    """The same at rank 1, in one pass."""
+    """Return the same at rank 1, computed in one pass."""
     from gfy.backend.pairwise_loop import sums
 
     k = u.shape[-1]
@@ -72,8 +73,8 @@ def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tu
 
 
 def _compiles(*tensors: Array | None) -> bool:
-    """Whether loops are compiled here, and all are few numbers (for many, kernels on all cores are faster) in order
-    in the host's memory, in single or double precision."""
+    """Return whether loops are compiled here and the arrays are small (for large ones kernels on all cores
+    are faster), contiguous in the host's memory, and of single or double precision."""
     return native.installed() and all(
         x is None or (x.device.type == "cpu" and x.numel() <= _FEW and x.is_contiguous() and x.dtype in _WIDE)
         for x in tensors
@@ -81,7 +82,7 @@ def _compiles(*tensors: Array | None) -> bool:
 
 
 def _across(A: Array, x: Array) -> Array:
-    """A^T x, [..., m]."""
+    """Return A^T x, [..., m]."""
     if A.shape[-1] == 1:
         return torch.linalg.vecdot(A[..., 0], x)[..., None]
     return (x[..., None, :] @ A)[..., 0, :]

@@ -1,4 +1,4 @@
-"""Recomputation in torch that keeps nothing between the forward and the backward pass but its inputs.
+"""Recompute in the backward pass of torch: nothing but the inputs is kept after the forward pass.
 
 `torch.utils.checkpoint` keeps every node of the graph, whose small pieces scatter the heap: after 1000 steps the
 process had grown by 1.4 GB, most of it holes. Here the forward pass builds no graph at all.
@@ -18,7 +18,7 @@ from gfy.errors import UnsupportedError
 
 
 def recomputed(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """fn of trees of tensors; derivatives reach its arguments and nothing else (the rest is refused)."""
+    """Return fn of trees of tensors; derivatives reach its arguments only, and other tensors are refused."""
 
     def call(*args: Any) -> Any:
         shape = tree_map(lambda _: 0, args)
@@ -30,7 +30,7 @@ def recomputed(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Recomputed(torch.autograd.Function):
-    """fn at arguments of a shape, given flat; the shape of what it made is left in `made`."""
+    """Run fn at arguments given as flat leaves; the structure of its result is stored in `made`."""
 
     @staticmethod
     def forward(ctx: Any, fn: Callable[..., Any], shape: Any, made: list[Any], *flat: Any) -> Any:
@@ -61,7 +61,7 @@ class _Recomputed(torch.autograd.Function):
 
 
 def _refuse_strangers(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
-    """Raise where a tensor that is no argument wants a gradient: it would silently get none."""
+    """Raise where a tensor that is no argument requires a gradient, since it would get none."""
     known = {id(x) for x in inputs}
     for variable in sources(outputs):
         if id(variable) not in known:

@@ -1,4 +1,4 @@
-"""Functions of torch tensors as programs of XLA, with their derivatives, where that was measured to be faster.
+"""Run functions of torch tensors as programs of XLA, with their derivatives, where this was measured to be faster.
 
 Tensors are handed over as views and answers are copied into memory that torch owns. One program computes the values and
 the gradient of their sum; a derivative of the derivative is left to eager torch.
@@ -31,7 +31,7 @@ Function = Callable[..., tuple[Any, Any]]
 
 
 class Measured:
-    """fn(v, *rest) -> (values, constants), run eagerly or by XLA; derivatives pass from `values` to v alone."""
+    """Run fn(v, *rest) -> (values, constants) eagerly or by XLA; derivatives pass from `values` to v alone."""
 
     def __init__(self, fn: Function) -> None:
         self._fn = fn
@@ -59,7 +59,7 @@ class Measured:
 
 
 class _Way:
-    """How one shape is computed: what both ways have taken so far."""
+    """Record how one shape is computed: the seconds that both ways have taken so far."""
 
     def __init__(self, fn: Function, shape: Any, wanted: tuple[int, ...]) -> None:
         self._fn, self._shape, self._wanted = fn, shape, wanted
@@ -85,7 +85,7 @@ class _Way:
         return self._fn(v, *rest)
 
     def _stage(self, flat: Sequence[Any]) -> None:
-        """Compile; a function that XLA cannot run stays eager, and that is told."""
+        """Compile the function; a function that XLA cannot run stays eager, with a warning."""
         try:
             program = _Program(self._eager, self._shape, self._fn, self._wanted)
             program(flat)
@@ -110,7 +110,7 @@ class _Way:
 
 
 class _Program:
-    """A function of tensors of one shape, compiled: alone where no leaf wants a derivative, else with its pullback."""
+    """Represent a compiled function of tensors of one shape, with its pullback where a leaf requires a derivative."""
 
     def __init__(
         self,
@@ -145,7 +145,8 @@ class _Program:
         return values, made.pop()
 
     def forward(self, flat: Sequence[Any], g: Any = None) -> tuple[Any, Any, Any]:
-        """The values, the constants, and the gradient of <g, values> in the leaves that want one; g is 1 by default."""
+        """Return the values, the constants, and the gradient of <g, values> in the leaves that require one; g
+        defaults to 1."""
         arrays = [x.detach().numpy() for x in flat]
         with _double():
             if not self.wanted:
@@ -167,7 +168,7 @@ class _Program:
 
 
 class _Staged(torch.autograd.Function):
-    """The gradient is computed with the values: where the cotangent is one number it is scaled, else computed anew."""
+    """Compute the gradient with the values; it is scaled where the cotangent is one number, else computed again."""
 
     @staticmethod
     def forward(ctx: Any, program: _Program, made: list[Any], *flat: Any) -> Any:
@@ -194,13 +195,15 @@ class _Staged(torch.autograd.Function):
 
 
 def _served(flat: Sequence[Any]) -> bool:
-    """Whether all are plain tensors on the processor, nothing transforms or traces them, and JAX can be used here."""
+    """Return whether all are plain tensors on the processor, nothing transforms or traces them, and JAX can
+    be used here."""
     plain = all(type(x) in _KINDS and x.dtype in _DTYPES and x.device.type == "cpu" for x in flat)
     return plain and not _watched() and _available()
 
 
 def _watched() -> bool:
-    """Whether torch.func, torch.compile, forward derivatives, autocast or a mode of torch sees every operation."""
+    """Return whether torch.func, torch.compile, forward derivatives, autocast or a mode of torch sees every
+    operation."""
     return (
         torch._C._functorch.peek_interpreter_stack() is not None
         or torch.compiler.is_compiling()
@@ -222,7 +225,7 @@ def _hashable(shape: Any) -> Any:
 
 @cache
 def _available() -> bool:
-    """Whether JAX is installed and computes on the processor: a GPU's memory is not taken for this."""
+    """Return whether JAX is installed and computes on the processor, since no GPU memory is taken for this."""
     if find_spec("jax") is None:
         return False
     import jax
@@ -239,5 +242,5 @@ def _double() -> Iterator[None]:
 
 
 def _owned(tree: Any) -> Any:
-    """Arrays of JAX as tensors in memory of their own, once they are computed."""
+    """Return arrays of JAX as tensors in memory of their own, after they are computed."""
     return tree_map(lambda x: torch.from_numpy(np.array(x)), tree)

@@ -1,4 +1,4 @@
-"""What a framework's transforms do not reach through, said in a sentence where they fail."""
+"""Explain in a sentence where a transform of a framework cannot pass through a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNS = (
 
 
 def refusal(error: RuntimeError) -> str | None:
-    """The sentence for an error that torch.func raised inside a call of ours; None for any other error."""
+    """Return the sentence for an error that torch.func raised inside a call of ours, or None for any other error."""
     torch = sys.modules.get("torch")
     if torch is None or not any(sign in str(error) for sign in _SIGNS):
         return None

@@ -35,14 +35,14 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Every leaf, left to right."""
+    """Return every leaf, from left to right."""
     found: list[Any] = []  # a list is filled faster than generators hand their leaves on
     _collect(tree, found)
     return iter(found)
 
 
 def keys(tree: dict[Any, Any]) -> list[Any]:
-    """The keys of a dict in the order in which both frameworks visit them."""
+    """Return the keys of a dict in the order in which both frameworks visit them."""
     return list(tree) if isinstance(tree, OrderedDict) else sorted(tree)
 
 
@@ -64,7 +64,7 @@ def _collect(tree: Any, found: list[Any]) -> None:
 
 
 def unflatten(like: Any, values: Iterator[Any]) -> Any:
-    """The tree `like` with its leaves replaced, left to right, by `values`."""
+    """Return the tree `like` with its leaves replaced, left to right, by `values`."""
     return tree_map(lambda _: next(values), like)
 
 
@@ -82,6 +82,6 @@ def _is_node(x: Any) -> bool:
 
 
 def _opened(x: Any) -> tuple[list[Any], Any]:
-    """The parts of a node of a JAX tree, one level deep, and what puts them together again."""
+    """Return the parts of a node of a JAX tree, one level deep, and what puts them together again."""
     parts, structure = sys.modules["jax"].tree_util.tree_flatten(x, is_leaf=lambda part: part is not x)
     return parts, structure

@@ -1,1 +1,1 @@
-"""What surrounds a call: names given instead of objects, warnings, and packages that shadow this one."""
+"""Define what surrounds a call: names given instead of objects, warnings, and packages that hide this one."""

@@ -1,4 +1,5 @@
-"""The boundary: what a public function or class declares of its arguments is asked of them, each refusal a sentence.
+"""Check the arguments of public functions and classes against their annotations, and refuse each wrong one in
+a sentence.
 
 The annotations are the declaration and `KINDS` is the vocabulary: a parameter that is annotated `float`, `Stop`,
 `InnerProblem` or `Array` is asked for exactly that. The questions take about a microsecond per argument and read types
@@ -24,7 +25,7 @@ Check = Callable[[str, Any], None]
 
 
 def _shown(value: Any) -> str:
-    """A value in a sentence: short, and whatever its own text is."""
+    """Return a short text of a value for a sentence, whatever its own text is."""
     try:
         text = repr(value)
     except Exception:
@@ -37,7 +38,7 @@ def _refuse(name: str, value: Any, wanted: str) -> None:
 
 
 def _scalar_array(value: Any) -> bool:
-    """A number that a framework holds, traced ones too."""
+    """Accept a number that a framework holds, traced ones too."""
     shape = getattr(value, "shape", None)
     return (
         shape is not None and tuple(shape) == () and "complex" not in str(getattr(value, "dtype", "complex"))
@@ -45,7 +46,7 @@ def _scalar_array(value: Any) -> bool:
 
 
 def number(name: str, value: Any) -> None:
-    """A real number that is not NaN; infinity is one."""
+    """Accept a real number that is not NaN; infinity is accepted."""
     if isinstance(value, bool | np.bool_) or not (
         isinstance(value, int | float | np.integer | np.floating) or _scalar_array(value)
     ):
@@ -55,7 +56,7 @@ def number(name: str, value: Any) -> None:
 
 
 def count(name: str, value: Any) -> None:
-    """A whole number >= 0."""
+    """Accept a whole number >= 0."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         _refuse(name, value, "a whole number")
     if value < 0:
@@ -73,7 +74,7 @@ def text(name: str, value: Any) -> None:
 
 
 def array(name: str, value: Any) -> None:
-    """An array of real numbers of any framework, or numbers in lists."""
+    """Accept an array of real numbers of any framework, or numbers in lists."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         if "complex" in str(value.dtype) or str(value.dtype)[:1] in "<|OSU":
             raise GfyTypeError(f"{name} must hold real numbers, got an array of {value.dtype}")
@@ -88,7 +89,7 @@ def array(name: str, value: Any) -> None:
 
 
 def of(kind: str) -> Check:
-    """The check that a value is an instance of a class of this library, asked for by name."""
+    """Return the check that a value is an instance of a class of this library, which is given by its name."""
     found: list[type] = []
 
     def check(name: str, value: Any) -> None:
@@ -105,7 +106,7 @@ def of(kind: str) -> Check:
 
 
 def solver(name: str, value: Any) -> None:
-    """An object with the methods of a solver; a name will do where the annotation allows for None."""
+    """Accept an object with the methods of a solver; a name is accepted where the annotation allows None."""
     if isinstance(value, str):
         raise GfyTypeError(f"{name} must be a solver, got its name {value!r}; write solvers.{value}()")
     if isinstance(value, type) or not (hasattr(value, "solve") and hasattr(value, "unsupported")):
@@ -134,7 +135,7 @@ def _optional(check: Check) -> Check:
 
 
 def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
-    """The check of every parameter whose annotation belongs to the vocabulary."""
+    """Return the check of every parameter whose annotation is one of those that are checked."""
     found: dict[str, Check] = {}
     for name, declared in annotations.items():
         kind = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
@@ -146,7 +147,8 @@ def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    """The names of a function's parameters, in order; `inspect.signature` would take a tenth of the import's time."""
+    """Return the names of a function's parameters in order; `inspect.signature` would take a tenth of the
+    import's time."""
     function = inspect.unwrap(function)
     code = function.__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -154,7 +156,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def guard(function: F) -> F:
-    """A public function that asks of its arguments what its annotations declare.
+    """Return a public function that first checks its arguments against its annotations.
 
     Example:
         >>> @guard
@@ -181,7 +183,7 @@ def guard(function: F) -> F:
 
 
 def guard_class(kind: type) -> None:
-    """Let a public dataclass ask the same of what it is made with, and a solver of what it is asked to solve."""
+    """Make a public dataclass check its fields in the same way, and a solver the arguments of `solve`."""
     if is_dataclass(kind) and "__init__" in vars(kind):
         _guard_making(kind)
     for name in ("unsupported", "solve"):
@@ -207,7 +209,7 @@ def _guard_making(kind: Any) -> None:
 
 
 def _guard_solve(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """A solver's `solve`; what its arguments hold is asked only where it failed, and then answered in a sentence."""
+    """Return a solver's `solve`; its arguments are checked only after it failed, and the answer is then a sentence."""
     asked = guard(solve)
 
     @wraps(solve)

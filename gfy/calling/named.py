@@ -1,4 +1,4 @@
-"""Solvers and gradient modes by name: `solver="DualNewton"`, `gradient="implicit"`.
+"""Find solvers and gradient modes by name: `solver="DualNewton"`, `gradient="implicit"`.
 
 A name stands for the object with its default settings. A class is refused with the spelling that would do.
 """
@@ -18,7 +18,7 @@ _MODES = {"envelope": Envelope, "implicit": Implicit, "unrolled": Unrolled}
 
 
 def as_solver(solver: Any) -> InnerSolver:
-    """The solver given, the default one for None, or the one of this name with its default settings.
+    """Return the given solver, the default one for None, or the one of this name with its default settings.
 
     Names are those of the package that holds the default solver (`solvers`) and of the entry points `gfy.solvers`.
 
@@ -46,7 +46,7 @@ def as_solver(solver: Any) -> InnerSolver:
 
 
 def as_mode(gradient: Any) -> GradientMode | None:
-    """The gradient mode given, or the one of this name ("envelope", "implicit", "unrolled"); None stays None.
+    """Return the given gradient mode, or the one of this name ("envelope", "implicit", "unrolled"); None stays None.
 
     Raises:
         GfyValueError: for an unknown name, with the nearest known one.

@@ -1,4 +1,4 @@
-"""Entry points of other packages; reading them is put off, since `importlib.metadata` imports slowly."""
+"""Find entry points of other packages; they are read late, since `importlib.metadata` imports slowly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def entry_points(**asked: str) -> Iterable[Any]:
-    """The entry points of a group, and of a name where one is given.
+    """Return the entry points of a group, and only those of one name where it is given.
 
     Example:
         >>> [point.name for point in entry_points(group="gfy.solvers")]

@@ -1,4 +1,4 @@
-"""Which files the four packages of this suite are taken from: a folder of the same name elsewhere may come first.
+"""Tell from which files the four packages are imported, since a folder of the same name may come first.
 
 `solvers`, `bench` and `reports` are plain names that another project may use too. All four packages lie in one folder,
 beside each other, so that a foreign one can be told by where it lies.
@@ -16,7 +16,7 @@ ROOMS = ("gfy", "solvers", "bench", "reports")
 
 
 def place_of(name: str) -> Path | None:
-    """The folder of a package that would be or was imported; None where there is none."""
+    """Return the folder from which a package is or would be imported, or None where there is none."""
     loaded = sys.modules.get(name)
     paths = list(getattr(loaded, "__path__", []))
     if loaded is None:
@@ -26,7 +26,8 @@ def place_of(name: str) -> Path | None:
 
 
 def shadowed(name: str) -> str | None:
-    """A sentence where a package of this suite is hidden by another one of the same name; None where it is not.
+    """Return a sentence where a package of this suite is hidden by another one of the same name, or None
+    where it is not.
 
     Example:
         >>> shadowed("gfy") is None

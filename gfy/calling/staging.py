@@ -1,4 +1,5 @@
-"""When functions of torch tensors are staged: solved by a compiled program of XLA instead of operation by operation.
+"""Decide when functions of torch tensors are staged: run as a compiled program of XLA instead of operation by
+operation.
 
 The text of this library runs in either framework. Where JAX is installed too, a loss of torch tensors on the processor
 can be computed by the program that JAX compiles from it. Compiling takes about a second for every new shape, so that a
@@ -61,7 +62,7 @@ def staging(after: float | None = PATIENCE_S) -> Iterator[None]:
 
 
 def patience() -> float | None:
-    """Seconds of eager work after which a shape is staged; None where nothing is."""
+    """Return the seconds of eager work after which a shape is staged, or None where nothing is staged."""
     if _HELD:
         return None
     asked = _ASKED.get()
@@ -79,7 +80,8 @@ def patience() -> float | None:
 
 
 def _hold() -> None:
-    """A process that was forked from one with a compiler's threads has none of them: a call would wait for ever."""
+    """Hold staging back in a forked process: the compiler's threads do not exist there, and a call would wait
+    for ever."""
     if compiler_imported():
         _HELD.append(True)
 
@@ -95,7 +97,8 @@ def _checked(after: float | None, name: str) -> float | None:
 
 
 def portable(*parts: Any) -> bool:
-    """Whether all parts of a problem are this library's own and hold plain numbers, so that any framework runs them."""
+    """Return whether all parts of a problem are this library's own and hold plain numbers, so that any
+    framework runs them."""
     return all(_portable(part) for part in parts)
 
 
@@ -110,5 +113,5 @@ def _portable(part: Any) -> bool:
 
 
 def _declared(kind: type) -> bool:
-    """A class of gfy, or a solver that says in its own class, not by inheritance, that any framework runs its text."""
+    """Return whether it is a class of gfy, or a solver whose own class says that any framework runs its text."""
     return kind.__module__.partition(".")[0] == "gfy" or bool(vars(kind).get("any_framework", False))

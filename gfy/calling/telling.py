@@ -1,4 +1,4 @@
-"""What a user is told without an error: each warning is given once for one cause.
+"""Define the warnings of this library; each warning is given once for one cause.
 
 An inner problem that was not solved is told in three ways: as an `UnsolvedWarning` where its flag can be read, as an
 `UnsolvedError` within `gfy.debug()`, and as the `Solution` that `return_solution=True` gives.
@@ -30,7 +30,7 @@ def tell_unsolved(
     found: Solution,
     handed_over: bool = False,
 ) -> None:
-    """Warn (or raise, within `gfy.debug()`) where examples were not solved; silent while a function is being staged.
+    """Warn, or raise within `gfy.debug()`, where examples were not solved; nothing is said while a function is staged.
 
     `handed_over`: the caller receives the solution and reads its flags, so that there is nothing to warn about.
     """
@@ -65,7 +65,7 @@ def tell_unsolved(
 
 
 def tell_dropped(problem: InnerProblem, v: Input) -> None:
-    """Warn where v asks for a derivative that an argmax without a gradient mode does not have."""
+    """Warn where v requires a derivative that an argmax without a gradient mode does not have."""
     if backend_of(v).wants_gradient(v):
         warn_once(
             GradientDroppedWarning,
@@ -88,7 +88,7 @@ def warn_once(kind: type[GfyWarning], sentence: str, *cause: Any) -> None:
 
 
 def forget_warnings() -> None:
-    """Give every warning once more, as in a new process."""
+    """Forget the warnings that were given, so that each is given again as in a new process."""
     _TOLD.clear()
 
 
@@ -119,7 +119,7 @@ def _sentence(
 
 
 def _outside() -> int:
-    """The stacklevel of the first caller that is not part of this package."""
+    """Return the stacklevel of the first caller that is not part of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "gfy":
         frame, level = frame.f_back, level + 1

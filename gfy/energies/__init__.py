@@ -1,4 +1,4 @@
-"""Energies: how well v and p fit."""
+"""Define the energies Phi(v, p), which say how well v and p fit."""
 
 from gfy.energies.base import Dense, Energy, LowRank, QuadraticForm
 from gfy.energies.custom import CustomEnergy

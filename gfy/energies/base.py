@@ -1,4 +1,4 @@
-"""What an energy must answer. v is the energy's `Input`; p is [..., k]; values are [...]."""
+"""Define what an energy must provide. v is the energy's `Input`; p is [..., k]; values are [...]."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ if TYPE_CHECKING:
 
 
 class LowRank(NamedTuple):
-    """The Hessian -A A^T, never formed; A is [..., k, m]."""
+    """Represent the Hessian -A A^T without forming it; A is [..., k, m]."""
 
     A: Array
 
     def across(self, x: Array) -> Array:
-        """A^T x, [..., m]; one column is a plain inner product, which fuses with what is around it."""
+        """Return A^T x, [..., m]; one column is a plain inner product, which fuses with the operations around it."""
         return dot(self.A[..., 0], x)[..., None] if self.A.shape[-1] == 1 else matvec(transpose(self.A), x)
 
     def along(self, t: Array) -> Array:
-        """A t, [..., k]."""
+        """Return A t, [..., k]."""
         return self.A[..., 0] * t if self.A.shape[-1] == 1 else matvec(self.A, t)
 
     def product(self, x: Array) -> Array:
         return -self.along(self.across(x))
 
     def bound(self) -> Array:
-        """An upper bound of the spectral norm, [...]."""
+        """Return an upper bound of the spectral norm, [...]."""
         return (self.A * self.A).sum(-1).sum(-1)
 
     def value(self, u: Array, p: Array) -> Array:
-        """<u, p> - 1/2 |A^T p|^2, [...]."""
+        """Return <u, p> - 1/2 |A^T p|^2, [...]."""
         t = self.across(p)
         return dot(u, p) - 0.5 * dot(t, t)
 
     def difference(self, u: Array, p: Array, q: Array, slope: Array | None = None) -> Array:
-        """The value at p less that at q and <slope, p - q>, [...], without the cancellation of the two."""
+        """Return the value at p minus the value at q minus <slope, p - q>, [...], without the cancellation of
+        the two values."""
         u = u if slope is None else u + slope
         return dot(u, p - q) - 0.5 * dot(self.across(p - q), self.across(p + q))
 
@@ -54,7 +55,7 @@ class LowRank(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """The Hessian U, symmetric, [..., k, k]."""
+    """Represent a symmetric Hessian U, [..., k, k]."""
 
     U: Array
 
@@ -62,16 +63,16 @@ class Dense(NamedTuple):
         return symmetric_matvec(self.U, x)
 
     def value(self, u: Array, p: Array) -> Array:
-        """<u, p> + 1/2 <p, U p>, [...]."""
+        """Return <u, p> + 1/2 <p, U p>, [...]."""
         return dot(p, u + 0.5 * symmetric_matvec(self.U, p))
 
     def difference(self, u: Array, p: Array, q: Array, slope: Array | None = None) -> Array:
-        """The value at p less that at q and <slope, p - q>, [...]."""
+        """Return the value at p minus the value at q minus <slope, p - q>, [...]."""
         found = self.value(u, p) - self.value(u, q)
         return found if slope is None else found + dot(slope, p - q)
 
     def bound(self) -> Array:
-        """An upper bound of the spectral norm: the largest absolute row sum, [...]."""
+        """Return an upper bound of the spectral norm: the largest absolute row sum, [...]."""
         xp = namespace(self.U)
         return xp.max(xp.sum(xp.abs(self.U), axis=-1), axis=-1)
 
@@ -84,21 +85,21 @@ class Dense(NamedTuple):
 
 
 class QuadraticForm(NamedTuple):
-    """Phi(v, .) = <u, p> + 1/2 <p, U p> up to a constant: u [..., k], and U as a `curvature`."""
+    """Hold u [..., k] and U, a `curvature`, of Phi(v, .) = <u, p> + 1/2 <p, U p> up to a constant."""
 
     u: Array
     curvature: LowRank | Dense
 
 
 class Cusp(NamedTuple):
-    """Phi(v, p) = <slope, p> - |p - point| + constant in the Euclidean norm; both are [..., k]."""
+    """Hold slope and point, both [..., k], of Phi(v, p) = <slope, p> - |p - point| + constant (Euclidean norm)."""
 
     point: Array
     slope: Array
 
 
 class Energy:
-    """The base of every energy Phi(v, p): higher means that v and p fit better.
+    """This class is the base of every energy Phi(v, p): a higher value means that v and p fit better.
 
     `ranks` gives each leaf of the Input its number of event axes; further leading axes are batch, and a leaf
     without them is shared by the batch. Facts about convexity are those of the paper's Table 1. Solvers, gradient
@@ -136,11 +137,12 @@ class Energy:
         return type(self).__name__
 
     def value(self, v: Input, p: Array) -> Array:
-        """Phi(v, p), [...]."""
+        """Return Phi(v, p), [...]."""
         raise NotImplementedError(f"{self.name}.value")
 
     def difference(self, v: Input, p: Array, q: Array, slope: Array | None = None) -> Array:
-        """Phi(v, p) - Phi(v, q) + <slope, p - q>, [...]; an energy may say it so that no digits are lost for p near q.
+        """Return Phi(v, p) - Phi(v, q) + <slope, p - q>, [...]; an energy may compute it so that no digits
+        are lost near q.
 
         `slope` [..., k] is a linear term more, which costs least where the energy puts it beside its own.
         """
@@ -151,35 +153,37 @@ class Energy:
         return found if slope is None else found + dot(slope, p - q)
 
     def grad_p(self, v: Input, p: Array) -> Array:
-        """The (super)gradient of Phi in p, [..., k]; an energy that describes all of its kinks has one by them."""
+        """Return the (super)gradient of Phi in p, [..., k]; an energy that describes all of its kinks gets it
+        from them."""
         found = self.kinks(v, p) if self.kinked else None
         if found is None:
             raise NotImplementedError(f"{self.name}.grad_p")
         return found.supergradient(p)
 
     def scores(self, v: Input) -> Array:
-        """theta with Phi(v, p) = <theta, p> + constant, for energies linear in p."""
+        """Return theta with Phi(v, p) = <theta, p> + constant, for energies linear in p."""
         raise NotImplementedError(f"{self.name}.scores")
 
     def dim(self, v: Input) -> int:
-        """k, the number of coordinates of p."""
+        """Return k, the number of coordinates of p."""
         raise NotImplementedError(f"{self.name}.dim")
 
     def quadratic(self, v: Input) -> QuadraticForm | None:
-        """u and U of Phi = <u, p> + 1/2 <p, U p> + constant, where the energy declares `interactions`; else None."""
+        """Return u and U of Phi = <u, p> + 1/2 <p, U p> + constant, or None where the energy declares no
+        `interactions`."""
         return None
 
     def curvature(self, v: Input) -> LowRank | Dense | None:
-        """The Hessian in p where it does not depend on p (quadratic energies)."""
+        """Return the Hessian in p where it does not depend on p, as in quadratic energies."""
         form = self.quadratic(v)
         return None if form is None else form.curvature
 
     def anchor(self, v: Input) -> Array:
-        """The point at which Phi(v, .) is largest, [..., k], for an energy that is a `metric`."""
+        """Return the point at which Phi(v, .) is largest, [..., k], for an energy that is a `metric`."""
         raise NotImplementedError(f"{self.name}.anchor")
 
     def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
-        """The Hessian of Phi in p times x, [..., k]."""
+        """Return the Hessian of Phi in p times x, [..., k]."""
         curvature = self.curvature(v)
         if curvature is not None:
             return curvature.product(x)
@@ -188,25 +192,25 @@ class Energy:
         return backend_of(x).jvp(lambda q: self.grad_p(v, q), (p,), (x,))[1]
 
     def smoothness(self, v: Input) -> Array | None:
-        """An upper bound of the Hessian's spectral norm over p, [...]; None where unknown or infinite."""
+        """Return an upper bound of the Hessian's spectral norm over p, [...], or None where unknown or infinite."""
         curvature = self.curvature(v)
         if curvature is not None:
             return curvature.bound()
         return self.scores(v).sum(-1) * 0 if self.linear else None
 
     def shift(self, v: Input, c: Array) -> Input | None:
-        """The input of Phi(v, p) + <c, p>, where the energy has a linear term to put c in."""
+        """Return the input of Phi(v, p) + <c, p>, for an energy whose linear term can take c."""
         return v._replace(u=v.u + c) if self.tilts else None
 
     def network(self, v: Input) -> Kinks | None:
-        """The layers of an energy that is minus a network convex in p, for others None.
+        """Return the layers of an energy that is minus a network convex in p, or None for other energies.
 
         Its activation is the rectifier, and log(1 + exp(.)) where the energy is `smooth`.
         """
         return None
 
     def kinks(self, v: Input, p: Array | None = None) -> Kinks | None:
-        """The rectifiers of an energy that is `kinked`; None for the others.
+        """Return the rectifiers of an energy that is `kinked`, or None for the others.
 
         A concave energy does not need p. One that is not concave gives, at p [..., k], the concave energy of the
         rectifiers that bend it downwards, the others being replaced by their tangent at p.
@@ -214,11 +218,12 @@ class Energy:
         return None
 
     def cusp(self, v: Input) -> Cusp | None:
-        """The point at which Phi(v, .) is the apex of a cone, for an energy that is one; None for the others."""
+        """Return the point at which Phi(v, .) is the apex of a cone, for an energy that is one, or None for
+        the others."""
         return None
 
     def majorant(self, v: Input, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-        """(g, c) with Phi(v, q) <= <g, q> + c for every q in C: the tangent at p, for a concave energy.
+        """Return (g, c) with Phi(v, q) <= <g, q> + c for every q in C: the tangent at p of a concave energy.
 
         At kinks a tangent may be far above the maximum: where the energy is `kinked` the bound is that of the best
         multipliers, the same for every p.
@@ -240,29 +245,32 @@ class Energy:
 
     @property
     def tilts(self) -> bool:
-        """Whether `shift` can add any linear term <c, p> to Phi."""
+        """Return whether `shift` can add any linear term <c, p> to Phi."""
         return "u" in getattr(self.Input, "_fields", ())
 
     def shapes(self, k: int) -> dict[str, tuple[int, ...]] | None:
-        """The shape of each leaf of one example's v, where k tells it; free sizes as small as they may be."""
+        """Return the shape of each leaf of one example's v, where k determines it; free sizes are as small as
+        possible."""
         return None
 
     def sensitivity(self, v: Input, size: Array) -> Array | float | None:
-        """K with |grad_v Phi(v, p) - grad_v Phi(v, q)| <= K |p - q| where |p| + |q| <= size [...]; None if unknown."""
+        """Return K with |grad_v Phi(v, p) - grad_v Phi(v, q)| <= K |p - q| where |p| + |q| <= size [...], or
+        None if unknown."""
         return None
 
     def joint_smoothness(self, extent: tuple[float, float]) -> float | None:
-        """beta with Phi beta-smooth in (v, p), for p with coordinates in `extent` (Euclidean); None where unknown."""
+        """Return beta with Phi beta-smooth in (v, p), for p with coordinates in `extent` (Euclidean), or None
+        where unknown."""
         return None
 
     def concavity_violation(self, v: Input) -> str | None:
-        """Where the given v breaks the concavity this energy claims, in a sentence (reads values)."""
+        """Return a sentence that says where the given v breaks the concavity this energy claims (it reads values)."""
         return None
 
     # the shape of v
 
     def coerce(self, v: Any) -> Input:
-        """v as this energy's Input: a bare array will do where there is one leaf."""
+        """Return v as this energy's Input; a bare array is accepted where there is one leaf."""
         if isinstance(v, self.Input):
             return v
         if len(self.Input._fields) == 1:
@@ -271,7 +279,7 @@ class Energy:
         raise GfyTypeError(f"v must be a {self.name}.Input({fields}), got {type(v).__name__}")
 
     def batch_shape(self, v: Input) -> tuple[int, ...]:
-        """The broadcast batch axes of the leaves."""
+        """Return the broadcast batch axes of the leaves."""
         shapes = []
         for field, rank in self.ranks.items():
             leaf = getattr(v, field)
@@ -289,7 +297,8 @@ class Energy:
             raise GfyValueError(f"{self.name}.Input has batch axes that do not agree: {listed}") from None
 
     def axes(self, v: Input) -> Any:
-        """How many leading axes of each leaf of v are batch axes, as a tree like v: 0 for a leaf that examples share.
+        """Return a tree like v with the number of leading batch axes of each leaf: 0 for a leaf that the
+        examples share.
 
         Whatever takes examples apart (a slice, a map over the batch) asks here and treats a leaf of 0 as shared.
         """
@@ -298,11 +307,11 @@ class Energy:
     # functions of the user's inside an energy
 
     def sized(self, k: int) -> Energy:
-        """This energy, told the size of p where it did not know it."""
+        """Return this energy with the size of p set where it was not known."""
         return self
 
     def closed(self, v: Input, p: Array | None) -> tuple[Energy, Input, Hashable]:
-        """(energy, v, program): an energy and an input of the same value, where what a function captured is part of v.
+        """Return (energy, v, program) of the same value, where the arrays that a function captured are part of v.
 
         p [..., k] has the shape of the solution; None where it follows from v. `program` changes whenever a
         function computes something else: what is remembered between calls asks for it.
@@ -310,7 +319,7 @@ class Energy:
         return self, v, None
 
     def computed_in(self, dtype: str, v: Input) -> Energy:
-        """This energy, its functions computing in at least this dtype, whatever the dtype of what they captured."""
+        """Return this energy with functions that compute in at least this dtype, whatever dtype they captured."""
         return self
 
     def check(self, v: Input) -> None:
@@ -324,7 +333,7 @@ class Energy:
         self._check_sizes(v)
 
     def _check_sizes(self, v: Input) -> None:
-        """Event axes that must be equal, checked by the energies that have several leaves."""
+        """Check the event axes that must be equal; energies that have several leaves override this."""
 
 
 def agree(energy: str, **sizes: tuple[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Which axes of the arrays in v are batch axes, for a function of the user's.
+"""Decide which axes of the arrays in v are batch axes, for a function of the user.
 
 A function says it by its values: for p [k] it returns one value per example, so the shape of what it returns is the
 batch. Where a function does not take p [k], the leading axes of the leaves are tried, and where two of them would do,
@@ -27,7 +27,8 @@ Fn = Callable[[Any, Array], Array]
 
 
 def declared(batched: Any, v: Any) -> list[bool | int]:
-    """What `batched` says of each leaf of v, left to right: True or False, or the number of its event axes."""
+    """Return what `batched` says about each leaf of v, from left to right: True, False, or the number of its
+    event axes."""
     if isinstance(v, WithCaptured):  # what a function captured is shared by the batch
         return declared(batched, v.v) + [False] * len(v.captured)
     names = _names(batched)
@@ -64,7 +65,7 @@ def _by_name(names: set[str], v: Any) -> list[bool | int]:
 
 
 def _match(batched: Any, v: Any, found: list[bool | int]) -> None:
-    """One answer holds for all leaves below it."""
+    """Apply one answer to all leaves below it."""
     if isinstance(batched, bool | int):
         found.extend(batched for _ in leaves(v))
     elif isinstance(v, dict) and isinstance(batched, dict) and set(v) == set(batched):
@@ -81,7 +82,7 @@ def _match(batched: Any, v: Any, found: list[bool | int]) -> None:
 
 
 def batch_shape(fn: Fn, v: Any, k: int, batched: Any) -> tuple[int, ...]:
-    """The batch axes of v: those declared, or those of what fn returns."""
+    """Return the batch axes of v: those declared, or those of the value that fn returns."""
     arrays = list(leaves(v))
     said = None if batched is None else declared(batched, v)
     if said is not None and any(not isinstance(x, bool) for x in said):
@@ -125,7 +126,8 @@ def _by_ranks(arrays: list[Any], said: list[bool | int]) -> tuple[int, ...]:
 
 
 def _by_trial(fn: Fn, v: Any, k: int, flagged: list[Any]) -> list[tuple[int, ...]]:
-    """The shortest leading axes for which fn returns one value per example; several where the leaves differ."""
+    """Return the shortest leading axes for which fn returns one value per example; there are several where
+    leaves differ."""
     most = max((np.ndim(leaf) for leaf in flagged), default=0)
     for length in range(1, most + 1):
         tried = {tuple(leaf.shape[:length]) for leaf in flagged if np.ndim(leaf) >= length}
@@ -148,7 +150,7 @@ def _shape_at(fn: Fn, v: Any, k: int, batch: tuple[int, ...]) -> tuple[int, ...]
 
 
 def batch_axes(fn: Fn, v: Any, k: int, batched: Any) -> Any:
-    """The number of batch axes of each leaf, as a tree like v."""
+    """Return the number of batch axes of each leaf, as a tree like v."""
     batch = batch_shape(fn, v, k, batched)
     arrays = list(leaves(v))
     if batched is not None:
@@ -165,7 +167,7 @@ def batch_axes(fn: Fn, v: Any, k: int, batched: Any) -> Any:
 
 
 def _carriers(fn: Fn, v: Any, k: int, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """The leaves that carry the batch: those, and only those, must grow when an example is added."""
+    """Return the leaves that carry the batch: exactly those must grow when an example is added."""
     if not batch:
         return ()
     arrays = list(leaves(v))

@@ -1,4 +1,4 @@
-"""Energies that call a function of the user's, and the energy that is nothing else."""
+"""Define energies that call a function of the user, and the energy that consists of one such function."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gfy.protocols import Array
 
 
 class TreeInput(NamedTuple):
-    """v: any array, or tree of arrays, that the function understands."""
+    """Hold v, any array or tree of arrays that the function understands."""
 
     v: Any
 
 
 class FunctionEnergy(Energy):
-    """An energy with a function of the user's in the field called `function`, which takes `v.v` first."""
+    """Represent an energy with a function of the user in the field called `function`, which takes `v.v` first."""
 
     function: ClassVar[str]
 
@@ -43,7 +43,7 @@ class FunctionEnergy(Energy):
         return here
 
     def derivative(self, v: Any, p: Array) -> Array:
-        """grad_p by autodiff; v, and what the function captured, still receive their derivatives."""
+        """Return grad_p by autodiff; v and the arrays that the function captured still receive their derivatives."""
         return backend_of(p).gradient(lambda q: self.value(v, q), p)
 
     def check(self, v: Any) -> None:
@@ -58,7 +58,7 @@ class FunctionEnergy(Energy):
 
 @dataclass(frozen=True)
 class CustomEnergy(FunctionEnergy):
-    """Any energy of your own: a function fn(v, p) -> [...] in JAX or torch; derivatives come from autodiff.
+    """Represent any energy given by a function fn(v, p) -> [...] in JAX or torch; its derivatives come from autodiff.
 
     v is an array, or a tuple, NamedTuple, dict or nest of arrays.
 
@@ -129,7 +129,7 @@ class CustomEnergy(FunctionEnergy):
         return self if self.k is not None else replace(self, k=k)
 
     def batch_shape(self, v: Any) -> tuple[int, ...]:
-        """The batch axes that were declared, or those of what fn returns."""
+        """Return the batch axes that were declared, or those of the value that fn returns."""
         return batching.batch_shape(self.fn, v.v, self.dim(v), self.batched)
 
     def axes(self, v: Any) -> Any:

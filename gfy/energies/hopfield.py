@@ -1,4 +1,4 @@
-"""Associative memory: the energy whose convex-concave steps are the updates of a Hopfield network."""
+"""Define the energy of an associative memory, whose convex-concave steps are the updates of a Hopfield network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gfy.sets.simplex import Simplex
 
 
 class HopfieldInput(NamedTuple):
-    """A linear term u [..., k] and n stored patterns X [..., n, k]."""
+    """Hold a linear term u [..., k] and n stored patterns X [..., n, k]."""
 
     u: Array
     X: Array
@@ -27,7 +27,7 @@ class HopfieldInput(NamedTuple):
 
 @dataclass(frozen=True)
 class Hopfield(Energy):
-    """Phi(v, p) = <u, p> + Psi*(beta X p) / beta, with Psi* the conjugate of a regularizer Psi on the simplex.
+    """Represent Phi(v, p) = <u, p> + Psi*(beta X p) / beta; Psi* conjugates a regularizer Psi of the simplex.
 
     It is convex in p, so that max_p Phi(v, p) - Omega(p) is the energy of a Hopfield network: Shannon's entropy gives
     the modern one, whose update is attention over the patterns, and Gini's and Tsallis's give sparse ones, which
@@ -75,7 +75,7 @@ class Hopfield(Energy):
         return self.association.separable
 
     def weights(self, v: Any, p: Array) -> Array:
-        """The weights of the patterns at p, on the simplex, [..., n]."""
+        """Return the weights of the patterns at p, on the simplex, [..., n]."""
         return self.association.argmax(self.beta * matvec(v.X, p), Simplex())
 
     def value(self, v: Any, p: Array) -> Array:
@@ -96,7 +96,7 @@ class Hopfield(Energy):
         return self.beta * matvec(transpose(v.X), slopes * (moved - mean[..., None]))
 
     def smoothness(self, v: Any) -> Array | None:
-        """beta |X|^2 / mu where Psi is mu-strongly convex on the simplex."""
+        """Return beta |X|^2 / mu where Psi is mu-strongly convex on the simplex."""
         mu = self.association.strong_convexity(Simplex())
         if not mu > 0:
             return None
@@ -104,7 +104,8 @@ class Hopfield(Energy):
         return bound + 0 * backend_of(v).xp.sum(v.u, axis=-1)
 
     def retrieval_radius(self, v: Any) -> Array:
-        """The distance from each pattern within which one update with Omega = |p|^2 / 2 and u = 0 returns it exactly.
+        """Return the distance from each pattern within which one update with Omega = |p|^2 / 2 and u = 0
+        returns it exactly.
 
         The weights are those of pattern i alone where beta (x_i - x_j) . q is at least the margin psi'(1) - psi'(0) of
         the association for every j; for |q - x_i| <= r the left side is at least

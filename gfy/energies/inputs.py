@@ -1,4 +1,4 @@
-"""The space V of an energy's inputs as plain vectors [..., n], for searches over v.
+"""Represent the space V of an energy's inputs by plain vectors [..., n], for searches over v.
 
 An Input is a tuple of leaves of different ranks; a search wants one vector. `InputSpace` goes between the
 two.
@@ -20,7 +20,7 @@ from gfy.protocols import Array, Input
 
 @dataclass(frozen=True)
 class InputSpace:
-    """Leaves of `kind` with event shapes `shapes`; a vector has `size` coordinates."""
+    """Describe leaves of `kind` with event shapes `shapes`; a vector has `size` coordinates."""
 
     kind: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -30,7 +30,7 @@ class InputSpace:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def flat(self, v: Input, batch: tuple[int, ...]) -> Array:
-        """The leaves, each broadcast to the batch axes, side by side: [..., n]."""
+        """Return the leaves side by side, each broadcast to the batch axes: [..., n]."""
         xp = backend_of(v).xp
         parts = []
         for leaf, shape in zip(v, self.shapes, strict=True):
@@ -39,7 +39,7 @@ class InputSpace:
         return xp.concat(parts, axis=-1) if len(parts) > 1 else parts[0]
 
     def input(self, x: Array) -> Input:
-        """The Input of a vector [..., n]."""
+        """Return the Input of a vector [..., n]."""
         xp = backend_of(x).xp
         parts, start = [], 0
         for shape in self.shapes:
@@ -50,7 +50,7 @@ class InputSpace:
 
 
 def space_of(energy: Energy, v: Input) -> InputSpace:
-    """The space that v lives in, read from the shapes of its leaves."""
+    """Return the space of v, read from the shapes of its leaves."""
     ranks = getattr(energy, "ranks", None)
     if ranks is None:  # an Input that holds what its author likes: one vector is understood
         if len(v) != 1 or not hasattr(v[0], "shape"):
@@ -69,7 +69,7 @@ def space_of(energy: Energy, v: Input) -> InputSpace:
 
 
 def zero_input(energy: Energy, p: Array) -> Input:
-    """The zero of V, where p [..., k] tells every shape of it; a sentence where it does not."""
+    """Return the zero of V where p [..., k] determines every shape of it, and raise a sentence where it does not."""
     backend = backend_of(p)
     k = int(p.shape[-1])
     shapes = energy.shapes(k)
@@ -81,7 +81,7 @@ def zero_input(energy: Energy, p: Array) -> Input:
 
 
 def broadcast_batch(energy: Energy, v: Input, p: Array) -> tuple[int, ...]:
-    """The batch axes of v and p together."""
+    """Return the batch axes of v and p together."""
     mine = space_of(energy, v)
     shapes = [
         tuple(leaf.shape[: leaf.ndim - len(event)])

@@ -1,4 +1,4 @@
-"""Concave energies with kinks: rectifier networks that are convex in p, seen as a maximum over multipliers.
+"""Describe concave energies with kinks: rectifier networks that are convex in p, written as a maximum over multipliers.
 
     Phi(v, p) = constant + <slope, p> - <weights, z_L>,   z_l = relu(a_l),   a_l = M_l p + b_l + Wz_l z_{l-1},
 
@@ -21,7 +21,8 @@ from gfy.protocols import Array
 
 
 class Layer(NamedTuple):
-    """One layer of rectifiers: M [..., h, k], b [..., h], and Wz >= 0 [..., h, h below], None in the first layer."""
+    """Hold one layer of rectifiers: M [..., h, k], b [..., h], and Wz >= 0 [..., h, h below], None in the
+    first layer."""
 
     M: Array
     b: Array
@@ -29,7 +30,7 @@ class Layer(NamedTuple):
 
 
 class Kinks(NamedTuple):
-    """The layers of a concave rectifier energy, from the first to the last; leading axes are batch and may be shared.
+    """Hold the layers of a concave rectifier energy, from first to last; leading axes are batch axes and may be shared.
 
     slope [..., k] and constant [...] are the linear part, weights [..., h] >= 0 those of the last layer. A maximum of
     affine functions is a chain: max(a_1, .., a_n) = a_n + z_n with z_j = relu(a_{j-1} - a_j + z_{j-1}).
@@ -41,7 +42,8 @@ class Kinks(NamedTuple):
     weights: Array
 
     def unfolded(self, p: Array, t: Array) -> Array:
-        """The upper bound of Phi with relu(a) replaced by t a, [...]; t [..., n] holds the layers one after another."""
+        """Return the upper bound of Phi with relu(a) replaced by t a, [...]; t [..., n] holds the layers one
+        after another."""
         start, below = 0, None
         for layer in self.layers:
             a = matvec(layer.M, p) + layer.b
@@ -52,14 +54,14 @@ class Kinks(NamedTuple):
         return self.constant + dot(self.slope, p) - dot(self.weights, below)
 
     def supergradient(self, p: Array) -> Array:
-        """The slope of Phi at p, [..., k], that of a rectifier being 0 at its kink."""
+        """Return the slope of Phi at p, [..., k]; the slope of a rectifier at its kink is taken as 0."""
         st = stacked(self, tuple(p.shape[:-1]))
         on = backend_of(p).xp.astype(st.inner(p) > 0, p.dtype)
         return st.scores(st.spread(on, 0 * on))
 
 
 class Stacked(NamedTuple):
-    """The same with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
+    """Hold the same with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
 
     slope: Array
     constant: Array
@@ -70,11 +72,11 @@ class Stacked(NamedTuple):
     sizes: tuple[int, ...]
 
     def rounds(self) -> range:
-        """One pass through all layers takes this many applications of N."""
+        """Return how many applications of N one pass through all layers takes."""
         return range(len(self.sizes) - 1)
 
     def inner(self, p: Array) -> Array:
-        """The pre-activations a [..., n] at p."""
+        """Return the pre-activations a [..., n] at p."""
         base = matvec(self.M, p) + self.b
         a = base
         for _ in self.rounds():
@@ -82,18 +84,18 @@ class Stacked(NamedTuple):
         return a
 
     def asked(self, s: Array) -> Array:
-        """c(s) [..., n]: the largest value each multiplier may take, given those of the layer above."""
+        """Return c(s) [..., n]: the largest value each multiplier may take, given those of the layer above."""
         return self.top + 0 * s if self.N is None else self.top + matvec(transpose(self.N), s)
 
     def spread(self, on: Array, value: Array) -> Array:
-        """s [..., n] with s = on * c(s) + value, from the last layer to the first."""
+        """Return s [..., n] with s = on * c(s) + value, from the last layer to the first."""
         s = on * self.top + value
         for _ in self.rounds():
             s = on * self.asked(s) + value
         return s
 
     def feasible(self, on: Array, value: Array) -> Array:
-        """As `spread`, each s moved into [0, c(s)]."""
+        """Return s as `spread` does, with each s moved into [0, c(s)]."""
         s = 0 * value
         for _ in range(len(self.sizes)):
             c = self.asked(s)
@@ -101,18 +103,18 @@ class Stacked(NamedTuple):
         return s
 
     def linear(self, on: Array) -> Array:
-        """Q [..., n, k]: the derivative of the pre-activations in p where the rectifiers `on` pass and no others do"""
+        """Return Q [..., n, k], the derivative of the pre-activations in p where exactly the rectifiers `on` pass."""
         Q = self.M + 0 * on[..., None]
         for _ in self.rounds():
             Q = self.M + self.N @ (on[..., None] * Q)
         return Q
 
     def scores(self, s: Array) -> Array:
-        """theta(s) = slope - M^T s, [..., k]."""
+        """Return theta(s) = slope - M^T s, [..., k]."""
         return self.slope - matvec(transpose(self.M), s)
 
     def ratio(self, s: Array) -> Array:
-        """t = s / c(s) in [0, 1], 0 where c(s) = 0."""
+        """Return t = s / c(s) in [0, 1], 0 where c(s) = 0."""
         c = self.asked(s)
         xp = backend_of(s).xp
         live = c > 0
@@ -121,7 +123,7 @@ class Stacked(NamedTuple):
 
 
 def stacked(kinks: Kinks, shape: tuple[int, ...]) -> Stacked:
-    """The layers in one axis, for a batch of the given shape."""
+    """Return the layers in one axis, for a batch of the given shape."""
     backend = backend_of(kinks.slope, kinks.weights)
     xp = backend.xp
     sizes = tuple(int(layer.b.shape[-1]) for layer in kinks.layers)
@@ -147,6 +149,6 @@ def stacked(kinks: Kinks, shape: tuple[int, ...]) -> Stacked:
 
 
 def _between(x: Array, high: Array) -> Array:
-    """x moved into [0, high]."""
+    """Return x moved into [0, high]."""
     xp = backend_of(x).xp
     return xp.maximum(xp.minimum(x, high), 0 * high)

@@ -1,4 +1,4 @@
-"""Energies linear in p: generalized linear models, rectifier, maxout and log-sum-exp networks."""
+"""Define energies linear in p: generalized linear models, rectifier, maxout and log-sum-exp networks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gfy.regularizers.quadratic import check_positive
 
 
 class VectorInput(NamedTuple):
-    """v [..., d]: what the network computed."""
+    """Hold v [..., d], the output of the network."""
 
     v: Array
 
 
 class LinearEnergy(Energy):
-    """Phi(v, p) = <scores(v), p>: a subclass says what the scores are."""
+    """Represent Phi(v, p) = <scores(v), p>; a subclass defines the scores."""
 
     Input: ClassVar[Any] = VectorInput
     ranks = {"v": 1}
@@ -41,7 +41,7 @@ class LinearEnergy(Energy):
 
 
 class Mixing(LinearEnergy):
-    """Scores U^T a(v) with a fixed matrix U [d, k]."""
+    """Represent scores U^T a(v) with a fixed matrix U [d, k]."""
 
     U: Any
 
@@ -52,7 +52,7 @@ class Mixing(LinearEnergy):
         return hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        """What tells two of them apart: equal energies share one compiled solve."""
+        """Return what distinguishes two of them: equal energies share one compiled solve."""
         matrix = None if self.U is None else (self.U.shape, self.U.tobytes())
         return type(self).__name__, matrix, getattr(self, "activation", None)
 
@@ -89,7 +89,7 @@ def _as_matrix(value: Any, argument: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Bilinear(Mixing):
-    """The energy Phi(v, p) = <v, U p>, which gives the classical Fenchel-Young losses; v [..., d], p [..., k].
+    """Represent the energy Phi(v, p) = <v, U p> of the classical Fenchel-Young losses; v [..., d], p [..., k].
 
     Its solution has the closed form p* = p_Omega(U^T v).
 
@@ -134,7 +134,7 @@ class Bilinear(Mixing):
 
 @dataclass(frozen=True, eq=False)
 class Rectifier(Mixing):
-    """The energy Phi(v, p) = <relu(v), U p>, convex in v where U and p are non-negative; v [..., d], p [..., k].
+    """Represent Phi(v, p) = <relu(v), U p>, convex in v where U and p are non-negative; v [..., d], p [..., k].
 
     Its solution has the closed form p_Omega(U^T relu(v)).
 
@@ -175,7 +175,7 @@ class Rectifier(Mixing):
 
 
 class Weighted(LinearEnergy):
-    """Phi(v, p) = p f(v) for p [..., 1], f with a slope of length at most 1."""
+    """Represent Phi(v, p) = p f(v) for p [..., 1], where f has a slope of length at most 1."""
 
     def sensitivity(self, v: Any, size: Array) -> float:
         return 1.0
@@ -186,7 +186,7 @@ class Weighted(LinearEnergy):
 
 @dataclass(frozen=True)
 class Maxout(Weighted):
-    """The energy Phi(v, p) = p max(v) of one number p [..., 1] >= 0; v [..., d]; convex in v.
+    """Represent the energy Phi(v, p) = p max(v) of one number p [..., 1] >= 0; v [..., d]; convex in v.
 
     Its solution has the closed form p_Omega(max(v)).
 
@@ -208,7 +208,7 @@ class Maxout(Weighted):
 
 @dataclass(frozen=True)
 class LogSumExp(Weighted):
-    """The energy Phi(v, p) = p LSE(v) of one number p [..., 1] >= 0, a smooth form of `Maxout`; v [..., d].
+    """Represent the energy Phi(v, p) = p LSE(v) of one number p [..., 1] >= 0, a smooth form of `Maxout`; v [..., d].
 
     LSE(v) = gamma log sum_j exp(v_j / gamma) is convex in v. The solution has the closed form p_Omega(LSE(v)).
 

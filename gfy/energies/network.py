@@ -1,4 +1,4 @@
-"""Energies with a prior network on p: structured prediction energy networks and input-convex networks."""
+"""Define energies with a prior network on p: structured prediction energy networks and input-convex networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gfy.protocols import Array
 
 
 class SpenInput(NamedTuple):
-    """u [..., k]; the prior network's W1 [..., h, k], b1 [..., h], W2 [..., h], b2 [...]; any may be shared."""
+    """Hold u [..., k] and the prior network's W1 [..., h, k], b1 [..., h], W2 [..., h], b2 [...]; any may be shared."""
 
     u: Array
     W1: Array
@@ -24,7 +24,7 @@ class SpenInput(NamedTuple):
 
 
 class IcnnInput(NamedTuple):
-    """u [..., k]; W0 [..., h, k], b0 [..., h]; Wz [..., g, h], Wp [..., g, k], b1 [..., g]; wz [..., g].
+    """Hold u [..., k]; W0 [..., h, k], b0 [..., h]; Wz [..., g, h], Wp [..., g, k], b1 [..., g]; wz [..., g].
 
     Wz and wz pass through a softplus: the network is convex in p whatever they hold.
     """
@@ -39,7 +39,7 @@ class IcnnInput(NamedTuple):
 
 
 class Activation:
-    """A convex, non-decreasing scalar function chosen by name, and its first two derivatives."""
+    """Represent a convex, non-decreasing scalar function chosen by name, and its first two derivatives."""
 
     activation: str
 
@@ -67,7 +67,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Spen(Activation, Energy):  # type: ignore[misc, override]
-    """A structured prediction energy network: Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2), not concave in p.
+    """Represent the network energy (SPEN) Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2), not concave in p.
 
     The prior network has the weights W1 [..., h, k], b1 [..., h], W2 [..., h] and b2 [...]; u is [..., k].
     With "relu" a local maximum may lie on kinks of the units whose W2 is positive; those of the others bend upwards,
@@ -100,11 +100,11 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
     explicit_hessian = True
 
     def weights(self, v: Any) -> Array:
-        """The output weights of the prior network, [..., h]."""
+        """Return the output weights of the prior network, [..., h]."""
         return v.W2
 
     def hidden(self, v: Any, p: Array) -> Array:
-        """W1 p + b1, [..., h]."""
+        """Return W1 p + b1, [..., h]."""
         return matvec(v.W1, p) + v.b1
 
     def value(self, v: Any, p: Array) -> Array:
@@ -146,7 +146,7 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
 
 @dataclass(frozen=True)
 class ConcaveSpen(Spen):
-    """The input-concave SPEN: W2 passes through a softplus, so that Phi is concave in p.
+    """Represent the input-concave SPEN: W2 passes through a softplus, so that Phi is concave in p.
 
     Phi(v, p) = <u, p> - (<softplus(W2), sigma(W1 p + b1)> + b2), with u [..., k], W1 [..., h, k], b1 [..., h], W2
     [..., h] and b2 [...]. With "relu" Phi has kinks, and p* often lies on some of them. The maximum is then a saddle
@@ -181,7 +181,7 @@ class ConcaveSpen(Spen):
 
 @dataclass(frozen=True)
 class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
-    """The energy Phi(v, p) = <u, p> minus a two-layer network that is convex in p; concave in p, not convex in v.
+    """Represent Phi(v, p) = <u, p> minus a two-layer network convex in p; Phi is concave in p, not convex in v.
 
     Phi = <u, p> - <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)>, with u [..., k], W0 [..., h, k],
     b0 [..., h], Wz [..., g, h], Wp [..., g, k], b1 [..., g] and wz [..., g]. With "relu" it has kinks, which are
@@ -213,7 +213,7 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
     ranks = {"u": 1, "W0": 2, "b0": 1, "Wz": 2, "Wp": 2, "b1": 1, "wz": 1}
 
     def layers(self, v: Any, p: Array) -> tuple[Array, Array]:
-        """The two pre-activations, [..., h] and [..., g]."""
+        """Return the two pre-activations, [..., h] and [..., g]."""
         first = matvec(v.W0, p) + v.b0
         return first, matvec(softplus(v.Wz), self.sigma(first)) + matvec(v.Wp, p) + v.b1
 
@@ -238,7 +238,7 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
         return int(v.u.shape[-1])
 
     def smoothness(self, v: Any) -> Array | None:
-        """Row norms of the layers bound both curvature terms; numbers, not tight."""
+        """Bound both curvature terms by the row norms of the layers; the bound is not tight."""
         if self.activation == "relu":
             return None
         xp = namespace(v.u)

@@ -1,4 +1,4 @@
-"""Energies that may be given by a function: probabilistic networks and metrics."""
+"""Define energies that may be given by a function: probabilistic networks and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gfy.sets.ball import Ball
 
 @dataclass(frozen=True)
 class Probabilistic(FunctionEnergy, LinearEnergy):
-    """The expected energy Phi(v, p) = sum_y p(y) E(v, y) over finitely many y; p* is then a distribution over them.
+    """Represent the expected energy Phi(v, p) = sum_y p(y) E(v, y); p* is a distribution over finitely many y.
 
     With `Shannon` on the simplex p* is the Gibbs distribution.
 
@@ -44,7 +44,7 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
 
     @property
     def ranks(self) -> dict[str, int] | None:  # type: ignore[override]
-        """One axis where v is the array of energies; unknown where a function takes what it likes."""
+        """Return one axis where v is the array of energies, or None where a function takes v in any form."""
         return {"v": 1} if self.energies is None else None
 
     @property
@@ -91,7 +91,7 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
         )
 
     def _shape(self, v: Any) -> tuple[int, ...]:
-        """[..., |Y|], read without computing the energies where the framework can."""
+        """Return the shape [..., |Y|], without computing the energies where the framework allows it."""
         return v.v.shape if self.energies is None else backend_of(v).output_shape(self.energies, v.v)
 
 
@@ -100,7 +100,7 @@ _METRICS = ("euclidean", "manhattan")
 
 @dataclass(frozen=True)
 class Metric(FunctionEnergy):
-    """The energy Phi(v, p) = -C(v, p) of a distance C between v and p, both [..., k]; concave in p for a norm.
+    """Represent the energy Phi(v, p) = -C(v, p) of a distance C; v and p are [..., k]; a norm makes it concave.
 
     Where Omega is 1-Lipschitz for C and v lies in the set, p* = v.
 
@@ -156,7 +156,7 @@ class Metric(FunctionEnergy):
         return self.cost == "manhattan"
 
     def kinks(self, v: Any, p: Array | None = None) -> Kinks | None:
-        """-|p - v| = (p - v) - 2 relu(p - v) in each coordinate."""
+        """Return the kinks of -|p - v| = (p - v) - 2 relu(p - v) in each coordinate."""
         if not self.kinked:
             return None
         ones = namespace(v.v).ones_like(v.v)
@@ -187,7 +187,8 @@ class Metric(FunctionEnergy):
         return -apart / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
 
     def majorant(self, v: Any, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-        """At p = v any slope of length at most 1 bounds a Euclidean -C from above: the best cancels Omega's own."""
+        """Return the tangent; at p = v, where any slope of length at most 1 bounds a Euclidean -C, take the
+        one nearest Omega's."""
         if self.cost != "euclidean":
             return super().majorant(v, p, regularizer, domain)
         apart, wanted = p - v.v, regularizer.grad(p)
@@ -199,7 +200,7 @@ class Metric(FunctionEnergy):
         return int(v.v.shape[-1])
 
     def closed(self, v: Any, p: Array | None) -> tuple[Energy, Any, Hashable]:
-        """With a function that captures arrays the metric becomes an energy of a tree, which has room for them."""
+        """Return this energy, or one of a tree that has room for the arrays which the metric's function captured."""
         if not callable(self.cost):
             return self, v, None
         found = self._capture(v, p)
@@ -217,7 +218,7 @@ class Metric(FunctionEnergy):
 
 @dataclass(frozen=True)
 class Opposite:
-    """The function -fn."""
+    """Represent the function -fn."""
 
     fn: Callable[..., Array]
 

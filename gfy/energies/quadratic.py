@@ -1,4 +1,4 @@
-"""Linear-quadratic energies: dense interactions, and low-rank ones that never form the matrix."""
+"""Define linear-quadratic energies: dense interactions, and low-rank ones that never form the matrix."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gfy.protocols import Array
 
 
 class DenseInput(NamedTuple):
-    """u [..., k] scores of labels, U [..., k, k] symmetric scores of pairs."""
+    """Hold the scores of labels u [..., k] and the symmetric scores of pairs U [..., k, k]."""
 
     u: Array
     U: Array
 
 
 class PairwiseInput(NamedTuple):
-    """u [..., k] scores of labels, A [..., k, m]: pairs are scored by U = -A A^T."""
+    """Hold the scores of labels u [..., k] and A [..., k, m]; pairs are scored by U = -A A^T."""
 
     u: Array
     A: Array
 
 
 class QuadraticEnergy(Energy):
-    """Phi(v, p) = <u, p> + 1/2 <p, U p>: a subclass declares `interactions` and says in `quadratic` what u and U are.
+    """Represent Phi(v, p) = <u, p> + 1/2 <p, U p>; a subclass declares `interactions` and defines `quadratic`.
 
     It is then served by every solver, gradient mode and certificate that serves quadratic energies.
 
@@ -65,7 +65,7 @@ class QuadraticEnergy(Energy):
 
 @dataclass(frozen=True)
 class LinearQuadratic(QuadraticEnergy):
-    """The energy Phi(v, p) = <u, p> + 1/2 <p, U p>: u [..., k] scores labels, U [..., k, k] their pairs.
+    """Represent the energy Phi(v, p) = <u, p> + 1/2 <p, U p>: u [..., k] scores labels, U [..., k, k] their pairs.
 
     It is linear in v = (u, U), and concave in p when U is negative semi-definite. On R^k with Omega = gamma / 2 |p|^2
     its solution has the closed form (gamma I - U)^-1 u.
@@ -132,7 +132,7 @@ class LinearQuadratic(QuadraticEnergy):
 
 @dataclass(frozen=True)
 class Pairwise(QuadraticEnergy):
-    """The paper's pairwise energy Phi(v, p) = <u, p> - 1/2 |A^T p|^2, with interactions U = -A A^T of rank m.
+    """Represent the paper's pairwise energy Phi(v, p) = <u, p> - 1/2 |A^T p|^2, with interactions U = -A A^T of rank m.
 
     Its input has the scores u [..., k] of the labels and the factor A [..., k, m] of their interactions.
     It is linear in (u, U) and concave in p; the value and the gradient cost O(k m), and U is never formed.
@@ -176,7 +176,7 @@ class Pairwise(QuadraticEnergy):
 
 
 def _factors(matrices: np.ndarray) -> bool:
-    """Whether all of them have Cholesky's factor: then all are positive definite."""
+    """Return whether all of them have a Cholesky factor, so that all are positive definite."""
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""An energy plus a linear term, for energies that have no linear term of their own to put it in."""
+"""Add a linear term to an energy that has no linear term of its own."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gfy.protocols import Array
 
 
 class ShiftedInput(NamedTuple):
-    """v: the base energy's Input; c [..., k]: the linear term."""
+    """Hold v, the base energy's Input, and c [..., k], the linear term."""
 
     v: Any
     c: Array
 
 
 def _of_base(fact: str) -> Any:
-    """A fact that a linear term does not change."""
+    """Return a fact that a linear term does not change."""
     return property(lambda self: getattr(self.base, fact))
 
 
 @dataclass(frozen=True)
 class Shifted(Energy):
-    """Phi(v, p) + <c, p>."""
+    """Represent Phi(v, p) + <c, p>."""
 
     base: Energy
     Input = ShiftedInput

@@ -1,4 +1,4 @@
-"""Gradient modes: how a derivative passes through the argmax."""
+"""Define the gradient modes, which say how a derivative passes through the argmax."""
 
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit

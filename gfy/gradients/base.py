@@ -1,4 +1,4 @@
-"""What the gradient modes share: a solve that is a constant, and p out of a solution."""
+"""Define what the gradient modes share: a solve that is a constant, and the p of a solution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 
 
 class Mode:
-    """A gradient mode that gives whole solutions."""
+    """Represent a gradient mode that gives whole solutions."""
 
     def solution(
         self,
@@ -18,7 +18,7 @@ class Mode:
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Solution:
-        """The solver's solution, its p differentiated as the mode says."""
+        """Return the solver's solution, with p differentiated as the mode says."""
         raise NotImplementedError(f"{type(self).__name__}.solution")
 
     def argmax(
@@ -29,14 +29,15 @@ class Mode:
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Array:
-        """p* [..., k], differentiated as the mode says."""
+        """Return p* [..., k], differentiated as the mode says."""
         return self.solution(problem, solver, v, p0, stop).p
 
 
 def solve_constant(
     problem: InnerProblem, solver: InnerSolver, v: Input, p0: Array | None, stop: Stop
 ) -> Solution:
-    """The solution as a constant: nothing is recorded, not even of the tensors that an energy's function captured."""
+    """Return the solution as a constant: nothing is recorded, not even for tensors that an energy's function
+    captured."""
     backend = backend_of(v)
     with backend.constant():
         found = solver.solve(problem, backend.stop_gradient(v), p0, stop)

@@ -1,4 +1,4 @@
-"""Derivatives at a cusp: an energy <slope, p> - |p - point| + constant, of which a Euclidean metric is one.
+"""Differentiate at a cusp of an energy <slope, p> - |p - point| + constant, for instance a Euclidean metric.
 
 Every w with |w| <= 1 bounds -|p - point| from above by <w, p - point>, and where p* = point the least of these bounds
 is the one whose w cancels the gradient of Omega: w = grad Omega(point) - slope. The derivative of the maximum takes
@@ -18,7 +18,7 @@ from gfy.protocols import Array, Input
 
 
 def at_cusp(problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
-    """value [...], computed at the solution p, with the derivative in v that the maximum has there."""
+    """Return value [...], computed at the solution p, with the derivative in v that the maximum has there."""
     found = problem.energy.cusp(v)
     if found is None:
         return value
@@ -32,7 +32,8 @@ def at_cusp(problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
 
 
 def with_cusp(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array] | None:
-    """Where p [..., k] is held at the cusp, [..., 1] bool, and the cusp with its derivative in v; None without cusp."""
+    """Return where p [..., k] is held at the cusp, [..., 1] bool, and the cusp with its derivative in v; None
+    without cusp."""
     found = problem.energy.cusp(v)
     if found is None:
         return None
@@ -42,12 +43,12 @@ def with_cusp(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array] 
 
 
 def _balance(problem: InnerProblem, found: Cusp) -> Array:
-    """w = grad Omega(point) - slope, [..., k]."""
+    """Return w = grad Omega(point) - slope, [..., k]."""
     return problem.regularizer.grad(found.point) - found.slope
 
 
 def _held(problem: InnerProblem, found: Cusp, p: Array) -> Array:
-    """Where p is the point of the cusp and that is the maximum, [...] bool."""
+    """Return where p is the point of the cusp and that is the maximum, [...] bool."""
     backend = backend_of(p)
     apart, w = backend.stop_gradient((p - found.point, _balance(problem, found)))
     near = backend.xp.max(backend.xp.abs(apart), axis=-1) <= math.sqrt(backend.eps(p))

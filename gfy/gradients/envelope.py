@@ -1,4 +1,4 @@
-"""The envelope theorem: a value needs no derivative of its argmax."""
+"""Differentiate by the envelope theorem: the derivative of a maximum needs no derivative of its argmax."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ class Envelope(Mode):
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Solution:
-        """The solver's solution, a constant."""
+        """Return the solver's solution as a constant."""
         return solve_constant(problem, solver, v, p0, stop)

@@ -1,4 +1,4 @@
-"""The implicit function theorem on p = p_Omega(grad_p Phi(v, p)).
+"""Differentiate by the implicit function theorem on p = p_Omega(grad_p Phi(v, p)).
 
 With J = dp_Omega/dtheta (symmetric, positive semi-definite, zero where a bound is active: the free set of boxes
 and simplices is inside it) and H the Hessian of Phi in p, differentiating the fixed point gives
@@ -82,7 +82,7 @@ class Implicit(Mode):
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Solution:
-        """The solver's solution, its p with dp*/dv attached."""
+        """Return the solver's solution with dp*/dv attached to its p."""
         found = solve_constant(problem, solver, v, p0, stop)
         return found._replace(p=self.attach(problem, v, found.p, stop, solver))
 
@@ -94,7 +94,7 @@ class Implicit(Mode):
         stop: Stop = Stop(),
         solver: InnerSolver | None = None,
     ) -> Array:
-        """p, given as a constant, with dp*/dv attached: p must be the solution, to the accuracy wanted.
+        """Return p, given as a constant, with dp*/dv attached; p must be the solution to the wanted accuracy.
 
         A solver that has `response(problem, v, p)` is asked for the compiled r -> (I - J H)^-1 J r, which is used
         where `linear_solve` is "auto" and it does not answer with None.
@@ -128,7 +128,8 @@ class Implicit(Mode):
         return backend.attach(p, v, problem.energy.grad_p, system)
 
     def correct(self, problem: InnerProblem, v: Input, p: Array, stop: Stop = Stop()) -> Array:
-        """p, given as a constant, one Newton step closer to p*, with dp*/dv attached there; p itself at kinks."""
+        """Return p, given as a constant, one Newton step closer to p* and with dp*/dv attached there; at
+        kinks p itself."""
         if not problem.energy.smooth:
             return self.attach(problem, v, p, stop)
         fixed = backend_of(v).stop_gradient(v)

@@ -1,4 +1,4 @@
-"""Derivatives at kinks: the maximum is a saddle point, and its multipliers say which slope each rectifier has.
+"""Differentiate at kinks: the maximum is a saddle point, whose multipliers say which slope each rectifier has.
 
 With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t
 in a set that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*,
@@ -24,12 +24,13 @@ from gfy.protocols import Array, Input
 
 
 def unsupported(problem: InnerProblem) -> str | None:
-    """Why the multipliers of the energy's kinks cannot be found, in a sentence; None where they can or need not be."""
+    """Return a sentence why the multipliers of the energy's kinks cannot be found, or None where they can or
+    need not be."""
     return saddle.unsupported(problem.regularizer, problem.domain) if problem.energy.kinked else None
 
 
 def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: bool = False) -> Array:
-    """value [...], computed at the solution p, with the derivative in v that the maximum has there.
+    """Return value [...], computed at the solution p, with the derivative in v that the maximum has there.
 
     Nothing changes for energies without kinks. The multipliers are found where a derivative is asked for; `moving`
     lets them carry their own derivative in v, which second derivatives need.
@@ -43,7 +44,7 @@ def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: b
     backend = backend_of(v)
 
     def change(both: tuple[Input, Array], _: Array) -> Array:
-        """What replacing relu(a) by t a changes: nothing at p, but its derivatives."""
+        """Return the change from replacing relu(a) by t a: it is zero at p, but its derivatives are not."""
         v, p = both
         fixed = backend.stop_gradient((v, p))
         s = multipliers(problem, *fixed)
@@ -62,8 +63,8 @@ def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: b
 
 
 def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:
-    """s [..., n] of the saddle point, a constant; p [..., k] is the solution, a guess for
-    their signs, and where an energy that is not concave is looked at."""
+    """Return the multipliers s [..., n] of the saddle point as a constant; p [..., k] is the solution. It
+    gives a first guess of the signs, and an energy that is not concave is examined there."""
     try:
         staged = _staged(problem, backend_of(v).name)
     except TypeError:  # a part that cannot be hashed cannot be remembered either
@@ -73,7 +74,7 @@ def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _staged(problem: InnerProblem, backend: str) -> Callable[[Input, Array], Array]:
-    """The dual solve as one staged function: a loop met outside jit would be compiled anew at every call."""
+    """Return the dual solve as one staged function: outside jit a loop would be compiled at every call."""
     return get_backend(backend).jit(lambda v, p: _solve(problem, v, p))
 
 
@@ -84,12 +85,13 @@ def _solve(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 
 def attached(problem: InnerProblem, v: Input, p: Array, s: Array) -> tuple[Array, Array]:
-    """p [..., k] and the multipliers s [..., n], given as constants, with their derivatives in v attached."""
+    """Return p [..., k] and the multipliers s [..., n], given as constants, with their derivatives in v attached."""
     backend = backend_of(v)
     k = p.shape[-1]
 
     def image(v: Input, x: Array) -> Array:
-        """The saddle point's equations, x = image(v, x): p = p_Omega(theta), and a = 0 at the kinks."""
+        """Return the right-hand side of the saddle point's equations x = image(v, x): p = p_Omega(theta), a =
+        0 at the kinks."""
         states = _states(problem, v, x, k)
         st = _stacked(problem, v, backend.stop_gradient(x)[..., :k])
         theta = st.scores(st.spread(states.on, states.kink * x[..., k:]))
@@ -114,14 +116,14 @@ def attached(problem: InnerProblem, v: Input, p: Array, s: Array) -> tuple[Array
 
 
 class _States(NamedTuple):
-    """Which rectifiers pass, and which are kinks that p lies on: 1.0 or 0.0, [..., n]."""
+    """Hold which rectifiers pass, and on which kinks p lies: 1.0 or 0.0, [..., n]."""
 
     on: Array
     kink: Array
 
 
 def _states(problem: InnerProblem, v: Input, x: Array, k: int) -> _States:
-    """A rectifier is a kink where its pre-activation is nearer to zero than its multiplier is to its bounds."""
+    """Call a rectifier a kink where its pre-activation is nearer to zero than its multiplier is to its bounds."""
     backend = backend_of(v, x)
     xp = backend.xp
     v, x = backend.stop_gradient((v, x))

@@ -1,4 +1,4 @@
-"""The linear systems of implicit differentiation: (I - J H) x = b and its transpose (I - H J) x = b."""
+"""Solve the linear systems of implicit differentiation: (I - J H) x = b and its transpose (I - H J) x = b."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POWER_ROOM = 1.3  # the power method finds the largest eigenvalue from below
 
 
 def solver_for(method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float) -> System:
-    """The system I - J H at (v, p), theta = grad_p Phi(v, p)."""
+    """Return the system I - J H at (v, p), theta = grad_p Phi(v, p)."""
     energy = problem.energy
 
     def jacobian(x: Array) -> Array:
@@ -57,7 +57,7 @@ def _identity(x: Array) -> Array:
 
 
 def _woodbury(problem: InnerProblem, theta: Array, A: Array) -> tuple[Operator, Operator]:
-    """H = -A A^T: (I + J A A^T)^-1 = I - J A (I + A^T J A)^-1 A^T, an m x m symmetric system."""
+    """Solve for H = -A A^T by (I + J A A^T)^-1 = I - J A (I + A^T J A)^-1 A^T, an m x m symmetric system."""
     backend = backend_of(theta)
     columns = transpose(A)  # [..., m, k]
     moved = problem.regularizer.jacobian_product(
@@ -86,12 +86,14 @@ def _hessian_matrix(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 
 def _symmetric(problem: InnerProblem) -> bool:
-    """Whether J is a diagonal (less one multiplier) and H negative semi-definite: then Cholesky's factors do."""
+    """Return whether J is a diagonal (less one multiplier) and H negative semi-definite, so that Cholesky
+    factors suffice."""
     return problem.regularizer.separable and problem.domain.banded and problem.energy.concave
 
 
 def _cholesky(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:
-    """x = b + (I - J H)^-1 J (H b), and for the transpose x = b + H (I - J H)^-1 J b: the same symmetric system."""
+    """Solve x = b + (I - J H)^-1 J (H b), and for the transpose x = b + H (I - J H)^-1 J b: the same
+    symmetric system."""
     domain, omega = problem.domain, problem.regularizer
     slopes, balanced = omega.slopes(theta, domain), domain.total is not None
 
@@ -105,7 +107,7 @@ def _cholesky(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Oper
 
 
 def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operator, Operator]:
-    """The k x k system itself."""
+    """Solve the k x k system itself."""
     backend = backend_of(theta)
     eye = backend.asarray(np.eye(theta.shape[-1]), like=theta)
     moved = problem.regularizer.jacobian_product(
@@ -117,7 +119,7 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
 
 
 def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> System:
-    """dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) side by side; Q is 0 off the kinks.
+    """Solve dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) side by side; Q is 0 off the kinks.
 
     By elimination of dp: the small matrix Q J Q^T, with a 1 on the diagonal where there is no kink.
     """
@@ -153,7 +155,7 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
 
 
 def _neumann(product: Operator, tol: float) -> Operator:
-    """Neumann's series of the damped system: x + w (b - M x) until it rests, M = I - J H.
+    """Solve by Neumann's series of the damped system: repeat x + w (b - M x) until x rests, with M = I - J H.
 
     For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that w = 1 / (1 +
     r / 2) converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
@@ -177,7 +179,8 @@ def _neumann(product: Operator, tol: float) -> Operator:
 
 
 def _largest(product: Operator, like: Array) -> Array:
-    """|eigenvalue| of I - product that is largest, [...], by the power method: from below, by a few per cent."""
+    """Return the largest |eigenvalue| of I - product, [...], by the power method, which stays a few per cent
+    below it."""
     backend = backend_of(like)
     waves = backend.asarray(1 + np.cos(1.7 * np.arange(like.shape[-1]) ** 2), like=like)
 
@@ -192,7 +195,7 @@ def _largest(product: Operator, like: Array) -> Array:
 
 
 def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> System:
-    """Conjugate gradients on I - H J; x = (I - J H)^-1 b = b + J y with (I - H J) y = H b."""
+    """Solve by conjugate gradients on I - H J: x = (I - J H)^-1 b = b + J y with (I - H J) y = H b."""
 
     def adjoint(b: Array) -> Array:
         return adjoint_solve(jacobian, hessian, b, lambda rho: tol * tol * rho, 4 * b.shape[-1] + 20)
@@ -204,7 +207,7 @@ def _conjugate_gradient(jacobian: Operator, hessian: Operator, tol: float) -> Sy
 
 
 def _gmres(product: Operator, tol: float) -> Operator:
-    """Restarted GMRES, every example its own Krylov space, by least squares on an explicit basis."""
+    """Solve by restarted GMRES, with one Krylov space per example, by least squares on an explicit basis."""
 
     def run(b: Array) -> Array:
         backend = backend_of(b)

@@ -1,4 +1,4 @@
-"""Unrolling: differentiate the iterations themselves."""
+"""Differentiate the iterations of a solver themselves (unrolling)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Unrolled(Mode):
         p0: Array | None = None,
         stop: Stop = Stop(),
     ) -> Solution:
-        """p after the last step, differentiable, and the error the solver's state reports there.
+        """Return p after the last step, differentiable, and the error that the solver's state reports there.
 
         `stop.tol` does not end the steps, whose number is fixed: `converged` says whether it was reached all the same.
         """
@@ -84,7 +84,7 @@ class Unrolled(Mode):
             length = self.last
 
         def advance(v: Input, state: Any, length: int) -> Any:
-            """`length` steps; of a long stretch only every sqrt(length)-th state is kept, and so on within it."""
+            """Take `length` steps; of a long stretch only every sqrt(length)-th state is kept, and so on within it."""
             if not self.checkpoint or length <= _SHORT:
                 return backend.scan(lambda s: solver.step(problem, v, s), state, length)
             block = math.isqrt(length)

@@ -1,1 +1,1 @@
-"""Numerical ideas that several parts of the library use: scalar functions, linear systems, line searches, chunking."""
+"""Define numerical parts that several modules use: scalar functions, linear systems, line searches, chunking."""

@@ -1,4 +1,4 @@
-"""Scalar functions that stay exact at their boundaries, written once for every array namespace.
+"""Define scalar functions that stay exact at their boundaries, written once for every array namespace.
 
 Kinks are resolved the same way in both frameworks: `clip` has derivative 1 at its bounds, `relu` 0 at zero.
 """
@@ -10,7 +10,7 @@ from gfy.protocols import Array
 
 
 def dot(a: Array, b: Array) -> Array:
-    """Inner product over the last axis: [..., k], [..., k] -> [...]."""
+    """Return the inner product over the last axis: [..., k], [..., k] -> [...]."""
     return (a * b).sum(-1)
 
 
@@ -25,14 +25,14 @@ def relu(x: Array) -> Array:
 
 
 def xlogx(x: Array) -> Array:
-    """x log x with 0 log 0 = 0, and a finite derivative (0) recorded at 0."""
+    """Return x log x with 0 log 0 = 0; the derivative recorded at 0 is finite (0)."""
     xp = namespace(x)
     safe = xp.where(x > 0, x, xp.ones_like(x))
     return xp.where(x > 0, safe * xp.log(safe), xp.zeros_like(x))
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) to full relative accuracy on both tails."""
+    """Return 1 / (1 + exp(-x)) to full relative accuracy on both tails."""
     xp = namespace(x)
     small = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
@@ -44,7 +44,7 @@ def softplus(x: Array) -> Array:
 
 
 def logsumexp(x: Array, keepdims: bool = False) -> Array:
-    """log sum exp over the last axis; no overflow whatever the scores."""
+    """Return log sum exp over the last axis, without overflow for any scores."""
     xp = namespace(x)
     top = xp.max(x, axis=-1, keepdims=True)
     total = xp.log(xp.sum(xp.exp(x - top), axis=-1, keepdims=True)) + top
@@ -58,14 +58,14 @@ def softmax(x: Array) -> Array:
 
 
 def one_hot_of_largest(scores: Array) -> Array:
-    """1 at the (first) largest score of the last axis and 0 elsewhere, [..., k]."""
+    """Return 1 at the (first) largest score of the last axis and 0 elsewhere, [..., k]."""
     backend = backend_of(scores)
     best = backend.xp.argmax(scores, axis=-1)[..., None]
     return backend.xp.astype(backend.indices(scores.shape[-1], scores) == best, scores.dtype)
 
 
 def matvec(matrix: Array, x: Array) -> Array:
-    """[..., n, k] times [..., k] -> [..., n], batch axes broadcast."""
+    """Multiply [..., n, k] by [..., k] -> [..., n]; batch axes are broadcast."""
     if (
         matrix.ndim == 2
     ):  # shared by the batch: one product of matrices instead of one read of it for every example
@@ -74,7 +74,8 @@ def matvec(matrix: Array, x: Array) -> Array:
 
 
 def symmetric_matvec(matrix: Array, x: Array) -> Array:
-    """As `matvec`, for a symmetric [..., k, k]. torch multiplies a row by a matrix twice as fast as by a column.
+    """Multiply as `matvec` does, for a symmetric [..., k, k]. torch multiplies a row by a matrix twice as
+    fast as by a column.
 
     Where the matrix is differentiated it stays a column: its derivative in both frameworks is g x^T, not x g^T.
     """
@@ -89,5 +90,5 @@ def transpose(matrix: Array) -> Array:
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
-    """Solve [..., n, n] y = [..., n], batch axes broadcast."""
+    """Solve [..., n, n] y = [..., n]; batch axes are broadcast."""
     return namespace(matrix).linalg.solve(matrix, rhs[..., None])[..., 0]

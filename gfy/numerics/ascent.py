@@ -1,4 +1,4 @@
-"""Maximise a smooth function of a vector, a batch at a time: gradient ascent with Barzilai-Borwein steps.
+"""Maximise a smooth function of a vector for a whole batch, by gradient ascent with Barzilai-Borwein steps.
 
 Small searches over v (biconjugates) and over parameters (the convex-concave procedure) need no more. A step
 is kept only where it improves by a tenth of what its slope promised, so the value never falls; a refused step
@@ -19,7 +19,7 @@ _SHORTEST = 1e-14
 
 
 class Ascent(NamedTuple):
-    """Where the search stands: x [..., n], value [...], gradient [..., n], the next step length [...]."""
+    """Hold the state of the search: x [..., n], value [...], gradient [..., n], the next step length [...]."""
 
     x: Array
     value: Array
@@ -30,7 +30,7 @@ class Ascent(NamedTuple):
 
 
 def ascend(value_and_grad: Callable[[Array], tuple[Array, Array]], x: Array, stop: Stop) -> Ascent:
-    """The maximum near x [..., n] of a function given as x -> (value [...], gradient [..., n])."""
+    """Return the maximum near x [..., n] of a function given as x -> (value [...], gradient [..., n])."""
     backend = backend_of(x)
     xp = backend.xp
     value, gradient = value_and_grad(x)

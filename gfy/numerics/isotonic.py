@@ -1,4 +1,4 @@
-"""Isotonic regression by pooling adjacent violators, for rows of scores that fall and a profile w that falls.
+"""Solve isotonic regression by pooling adjacent violators, for decreasing rows of scores and a decreasing profile w.
 
 Pools are runs of neighbours that share one multiplier. The answer has the sum of w in each of them: s less the mean
 of s - w (Euclidean), or exp(s) scaled to the sum of w (entropic). Neighbours are pooled until the multipliers fall.
@@ -19,7 +19,8 @@ from gfy.numerics import native
 
 
 def pooled(s: np.ndarray, w: np.ndarray, entropic: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(p, first, after), [n, k] each: the answers for rows s, and where the pool of each position starts and ends.
+    """Return (p, first, after), [n, k] each: the answers for rows s, and where the pool of each position
+    starts and ends.
 
     s [n, k] falls along each row, w [k] falls too (and is at least 0 where `entropic`).
     """

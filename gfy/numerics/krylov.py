@@ -1,4 +1,4 @@
-"""Conjugate gradients for (I - H J) y = b with H <= 0 and J >= 0 both symmetric: Newton's steps and implicit gradients.
+"""Solve (I - H J) y = b by conjugate gradients, for symmetric H <= 0 and J >= 0: Newton's steps, implicit gradients.
 
 I - H J is self-adjoint and positive in the inner product of J. J is singular (it ignores bounds that are active, and
 the mean where sum p is fixed), and the part of r that it ignores stays as large as b. J r is therefore updated,
@@ -31,7 +31,7 @@ class _Krylov(NamedTuple):
 
 
 def adjoint_solve(jacobian: Operator, hessian: Operator, b: Array, limit: Operator, most: int) -> Array:
-    """y [..., k] with (I - H J) y = b [..., k].
+    """Return y [..., k] with (I - H J) y = b [..., k].
 
     An example is done where <r, J r> is at most limit(<b, J b>), [...]; there are at most `most` steps, each with one
     product by H and one by J.

@@ -1,4 +1,4 @@
-"""Loops compiled for the processor, where numba is installed (the extra `native`)."""
+"""Compile loops for the processor where numba is installed (the extra `native`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FREEDOM = {"reassoc", "contract", "nsz", "arcp"}
 
 @cache
 def installed() -> bool:
-    """Whether compiled loops may be used: numba is there and GFY_NATIVE is not 0."""
+    """Return whether compiled loops may be used: numba is installed and GFY_NATIVE is not 0."""
     return os.environ.get(SWITCH, "1") != "0" and importlib.util.find_spec("numba") is not None
 
 
 def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """A loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
+    """Mark a loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
     import numba  # takes half a second: modules of compiled loops are imported where they are first used
 
     alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls it but compiled code
@@ -29,7 +29,7 @@ def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """The loop, compiled on first use and kept on disk; it does not hold the interpreter.
+    """Return the loop, compiled on first use and kept on disk; it releases the interpreter lock.
 
     Its file must hold all it calls: the copy on disk is renewed when that file changes.
     """

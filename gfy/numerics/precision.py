@@ -1,4 +1,4 @@
-"""Half precision: arrays of float16 and bfloat16 are computed with in float32, and the answer is rounded once.
+"""Compute with half precision: float16 and bfloat16 arrays are computed in float32, and the answer is rounded once.
 
 A multiplier near large scores, the square of a length above 256 and a factorisation do not exist in half precision.
 """
@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def in_single(method: Method) -> Method:
-    """method(self, x, ...) with an array x: where x is half precision, in float32 inside."""
+    """Wrap method(self, x, ...) of an array x so that a half-precision x is computed in float32."""
 
     @wraps(method)
     def widened(self: Any, x: Array, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Symmetric positive definite systems: what Newton's steps and implicit derivatives of concave problems ask for."""
+"""Solve symmetric positive definite systems, which Newton's steps and implicit derivatives of concave problems need."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from gfy.protocols import Array
 
 
 def positive_solver(system: Array) -> Callable[[Array], Array]:
-    """rhs [..., k, r] -> Y with system Y = rhs, by Cholesky's factor of system [..., k, k]; NaN where it has none."""
+    """Return Y with system Y = rhs [..., k, r] by the Cholesky factor of system [..., k, k], or NaN where it
+    has none."""
     return backend_of(system).positive_solver(system)
 
 
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
-    """r -> z = (I - J H)^-1 J r, the answer of p to scores moved by r; H <= 0 is [..., k, k], D and r [..., k].
+    """Map r to z = (I - J H)^-1 J r, the change of p when scores move by r; H <= 0 is [..., k, k], D and r [..., k].
 
     J is diag(D), less D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system
     I - D^1/2 H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move: where sizes may depend on
@@ -33,7 +34,7 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
 
 
 def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Array, r: Array) -> Array:
-    """work(hessian, D, r); on a processor a few examples at a time, whose matrices come from memory once.
+    """Return work(hessian, D, r), on a processor for a few examples at a time, so that each matrix is read once.
 
     For derivatives, which come once; not inside a solver's loop, where XLA has been seen to wait for itself for ever
     (a batched factorisation in a loop in a loop on two threads), and whose batch is in parts already.
@@ -45,7 +46,7 @@ def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Ar
 
 
 def _few(hessian: Array, D: Array) -> int | None:
-    """How many systems of one batch axis a cache holds; None where all are to be taken at once."""
+    """Return how many systems of one batch axis a cache holds, or None where all are computed at once."""
     backend = backend_of(D)
     if D.ndim != 2 or hessian.ndim != 3 or not backend.on_host(D, hessian):
         return None
@@ -69,7 +70,7 @@ def _whole(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]
 
 
 def balance(free: Array, tilt: Array) -> Array:
-    """free, less the multiple of tilt (the answer to equal scores) that keeps the sum of p, [..., k]."""
+    """Return free minus the multiple of tilt (the response to equal scores) that keeps the sum of p, [..., k]."""
     xp = backend_of(free).xp
     weight = tilt.sum(-1)
     share = free.sum(-1) / xp.where(weight > 0, weight, xp.ones_like(weight))

@@ -1,4 +1,4 @@
-"""Regularizers: what makes the inner problem strongly concave."""
+"""Define the regularizers, which make the inner problem strongly concave."""
 
 from gfy.regularizers.base import Regularizer, Separable
 from gfy.regularizers.divergence import FDivergence

@@ -1,4 +1,4 @@
-"""What a regularizer must answer, and how separable ones get their argmax map on every set."""
+"""Define what a regularizer must provide, and how separable ones get their argmax map on every set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gfy.sets.threshold import threshold
 
 
 class Regularizer:
-    """The base of every regularizer Omega, a convex function on a set C.
+    """This class is the base of every regularizer Omega, a convex function on a set C.
 
     Its argmax map is p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p), `argmax(theta, domain)`. The attributes
     are facts that solvers and certificates ask for, instead of the class.
@@ -54,71 +54,76 @@ class Regularizer:
         return type(self).__name__
 
     def value(self, p: Array) -> Array:
-        """Omega(p), [..., k] -> [...]; exact on the boundary."""
+        """Return Omega(p), [..., k] -> [...]; the value is exact on the boundary."""
         raise NotImplementedError(f"{self.name}.value")
 
     def grad(self, p: Array) -> Array:
-        """The gradient of Omega, [..., k] -> [..., k]; infinite where the derivative is."""
+        """Return the gradient of Omega, [..., k] -> [..., k]; it is infinite where the derivative is."""
         raise NotImplementedError(f"{self.name}.grad")
 
     def unsuited(self, domain: ConvexSet) -> str | None:
-        """Why Omega makes no sense on the set, in a sentence; None where it does."""
+        """Return a sentence why Omega is not defined on the set, or None where it is."""
         return None
 
     def no_argmax(self, domain: ConvexSet) -> str | None:
-        """Why p_Omega cannot be computed on the set, in a sentence; None where it can."""
+        """Return the reason why p_Omega cannot be computed on the set, in a sentence, or None where it can."""
         return self.unsuited(domain)
 
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
-        """p_Omega(theta), [..., k] -> [..., k]; differentiable."""
+        """Return p_Omega(theta), [..., k] -> [..., k]; it is differentiable."""
         raise NotImplementedError(f"{self.name}.argmax")
 
     # what a separable regularizer says of omega, elementwise
 
     def coordinate_value(self, p: Array) -> Array:
-        """omega(p), elementwise."""
+        """Return omega(p), elementwise."""
         raise NotImplementedError(f"{self.name}.coordinate_value")
 
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
-        """argmax_{low <= p <= high} theta p - omega(p), elementwise."""
+        """Return argmax_{low <= p <= high} theta p - omega(p), elementwise."""
         raise NotImplementedError(f"{self.name}.coordinate_argmax")
 
     def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
-        """The derivative of `coordinate_argmax` in theta, elementwise; 0 where a bound is active."""
+        """Return the derivative of `coordinate_argmax` in theta, elementwise, or 0 where a bound is active."""
         raise NotImplementedError(f"{self.name}.coordinate_slope")
 
     def coordinate_flatness(self, p: Array) -> Array:
-        """1 / omega''(p), elementwise, for p inside the bounds; 0 where it is not finite."""
+        """Return 1 / omega''(p), elementwise, for p inside the bounds, or 0 where it is not finite."""
         xp = namespace(p)
         found = self.coordinate_slope(self.grad(p), -math.inf, math.inf)
         return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
 
     def part(self, take: Callable[[Array], Array], like: Array) -> Regularizer:
-        """Omega of the coordinates that `take` picks from an array [..., k]: itself where omega is the same for all."""
+        """Return Omega on the coordinates that `take` picks from an array [..., k]; the same object where
+        omega is one for all."""
         return self
 
     def check_dim(self, k: int) -> None:
         """Raise where Omega does not exist in R^k."""
 
     def slopes(self, theta: Array, domain: ConvexSet) -> Array:
-        """The diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), less D D^T / sum D where sum p is fixed."""
+        """Return the diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), minus D D^T / sum D where sum p
+        is fixed."""
         raise NotImplementedError(f"{self.name}.slopes")
 
     @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
-        """Omega*(theta) = max_{p in C} <theta, p> - Omega(p), [..., k] -> [...]; its gradient is p_Omega(theta)."""
+        """Return Omega*(theta) = max_{p in C} <theta, p> - Omega(p), [..., k] -> [...]; its gradient is
+        p_Omega(theta)."""
         p = backend_of(theta).stop_gradient(self.argmax(theta, domain))
         return dot(theta, p) - self.value(p)
 
     def excess(self, theta: Array, best: Array, p: Array) -> Array:
-        """<theta, best - p> - Omega(best) + Omega(p), [...]: L_Omega(theta, p) where best = p_Omega(theta) exactly.
+        """Return <theta, best - p> - Omega(best) + Omega(p), [...]: L_Omega(theta, p) where best =
+        p_Omega(theta) exactly.
 
         A solver's quick measure of itself; `gap` is an upper bound whatever the accuracy of the argmax map.
         """
         return dot(theta, best - p) - (self.value(best) - self.value(p))
 
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
-        """An upper bound of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> for p in C, in its `gap` [...].
+        """Return an upper bound of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> for p in C, in
+        its `gap` [...].
 
         theta, p [..., k]; the bound holds for every theta within `blur` [..., k] of the one given. It rests on the
         gradient of Omega and on the linear oracle of C, not on the accuracy of the argmax map.
@@ -127,35 +132,36 @@ class Regularizer:
 
     @in_single
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
-        """J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
+        """Return J x with J = dp_Omega/dtheta, symmetric positive semi-definite, [..., k] -> [..., k]."""
         backend = backend_of(theta)
         point = backend.xp.broadcast_to(theta, x.shape)
         return backend.symmetric_product(lambda t: self.argmax(t, domain), point, x)
 
     def difference(self, p: Array, q: Array) -> Array:
-        """Omega(p) - Omega(q), [...]."""
+        """Return Omega(p) - Omega(q), [...]."""
         return self.value(p) - self.value(q)
 
     def chord(self, p: Array, q: Array) -> Array | None:
-        """c [..., k] with Omega(q) - Omega(p) = <c, p - q>, where it is as simple as the gradient."""
+        """Return c [..., k] with Omega(q) - Omega(p) = <c, p - q>, where it is as simple as the gradient."""
         return None
 
     def strong_convexity(self, domain: ConvexSet) -> float:
-        """The largest known gamma with Omega gamma-strongly convex on C (Euclidean norm); 0 where there is none."""
+        """Return the largest known gamma for which Omega is gamma-strongly convex on C (Euclidean norm), or 0
+        without one."""
         return 0.0
 
     def lipschitz(self, domain: ConvexSet, k: int) -> float:
-        """A Lipschitz constant of Omega on C in R^k (Euclidean norm); infinite where none is known."""
+        """Return a Lipschitz constant of Omega on C in R^k (Euclidean norm); it is infinite where none is known."""
         return math.inf
 
 
 class Separable(Regularizer):
-    """Omega(p) = sum_j omega(p_j): only the scalar omega is written down, the sets do the rest."""
+    """Represent Omega(p) = sum_j omega(p_j): a subclass defines the scalar omega, and the sets do the rest."""
 
     separable = True
 
     def derivative(self, p: float) -> float:
-        """omega'(p) of a plain number, possibly infinite."""
+        """Return omega'(p) of a plain number, possibly infinite."""
         return float(self.grad(np.asarray([p]))[0])
 
     def value(self, p: Array) -> Array:
@@ -166,19 +172,20 @@ class Separable(Regularizer):
 
     @property
     def unit(self) -> float:
-        """The size of omega' on [1/4, 3/4], which is that of the constants in it."""
+        """Return the size of omega' on [1/4, 3/4], which is the size of its constants."""
         first, last = self.derivative(0.25), self.derivative(0.75)
         return abs(first) + abs(last) + abs(last - first)
 
     def divergence(self, p: Array, q: Array) -> tuple[Array, Array] | None:
-        """omega(p) - omega(q) - omega'(q) (p - q), elementwise, and where its error is a few eps of |p - q| alone."""
+        """Return omega(p) - omega(q) - omega'(q) (p - q), elementwise, and where its error is a few eps of |p
+        - q| alone."""
         return None
 
     def excess(self, theta: Array, best: Array, p: Array) -> Array:
         return (theta * (best - p) - (self.coordinate_value(best) - self.coordinate_value(p))).sum(-1)
 
     def coordinate_loss(self, t: Array, q: Array, p: Array, eps: float) -> tuple[Array, Array]:
-        """t (q - p) - omega(q) + omega(p), and a bound of its rounding, elementwise: q the argmax at t."""
+        """Return t (q - p) - omega(q) + omega(p) and a bound of its rounding, elementwise; q is the argmax at t."""
         xp = namespace(t)
         move = p - q
         ends = self.coordinate_value(p), self.coordinate_value(q)
@@ -255,17 +262,18 @@ class Separable(Regularizer):
         return self.coordinate_slope(self._shifted(theta, domain), low, high)
 
     def multiplier(self, theta: Array, domain: ConvexSet) -> Array:
-        """tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
+        """Return tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
         # every coordinate is shifted by the same number, but for rounding
         return namespace(theta).mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
 
     def one_point(self, theta: Array, domain: ConvexSet) -> bool:
-        """Whether the sum can only be reached with every coordinate at its upper bound."""
+        """Return whether the sum can only be reached with every coordinate at its upper bound."""
         high = domain.bounds(theta)[1]
         return isinstance(high, float) and domain.total is not None and domain.total >= high * theta.shape[-1]
 
     def _shifted(self, theta: Array, domain: ConvexSet) -> Array:
-        """theta - tau with sum p = total, tau between those that would put total / k, or all of it, on one score."""
+        """Return theta - tau with sum p = total; tau lies between those that put total / k, or all of it, on
+        one score."""
         xp = namespace(theta)
         assert domain.total is not None
         low, high = domain.bounds(theta)

@@ -1,4 +1,4 @@
-"""Upper bounds of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p>, by weak duality.
+"""Bound L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> from above by weak duality.
 
 The value at an approximate maximiser is a lower bound of Omega*(theta), and a certificate needs an upper one.
 
@@ -39,7 +39,8 @@ _INWARD = (
 
 
 class GapBound(NamedTuple):
-    """gap [...] >= L_Omega(theta', p) for every theta' within `blur` of theta, and what it was found with."""
+    """Hold gap [...] >= L_Omega(theta', p) for every theta' within `blur` of theta, and the multipliers it
+    was found with."""
 
     gap: Array
     best: Array  # [..., k] p_Omega(theta), as well as it is computed
@@ -50,7 +51,7 @@ class GapBound(NamedTuple):
 
 
 class _Pull(NamedTuple):
-    """Multipliers of the constraints of a set, seen from theta and p."""
+    """Hold multipliers of the constraints of a set, computed from theta and p."""
 
     t: Array  # [..., k] theta less the multipliers
     best: Array  # [..., k]
@@ -61,7 +62,7 @@ class _Pull(NamedTuple):
 def separable_bound(
     regularizer: Separable, theta: Array, p: Array, domain: ConvexSet, blur: Array
 ) -> GapBound:
-    """On bands and doubly stochastic matrices, for p within the bounds."""
+    """Return the bound on bands and doubly stochastic matrices, for p within the bounds."""
     xp = namespace(theta)
     if domain.banded and regularizer.one_point(theta, domain):
         return _point_bound(regularizer, theta, p, regularizer.argmax(theta, domain), blur)
@@ -83,7 +84,7 @@ def separable_bound(
 
 
 def _point_bound(regularizer: Separable, theta: Array, p: Array, only: Array, blur: Array) -> GapBound:
-    """Where the set has one point the value there, less that at p."""
+    """Return the value at the set's only point minus the value at p, where the set has one point."""
     xp = namespace(theta)
     ends = regularizer.coordinate_value(p), regularizer.coordinate_value(only)
     move = xp.abs(only - p)
@@ -115,13 +116,13 @@ def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> 
 
 
 def _margins(matrix: Array) -> Array:
-    """Rows, then columns: [..., n, n] -> [..., 2n, n]."""
+    """Return the rows, then the columns: [..., n, n] -> [..., 2n, n]."""
     xp = namespace(matrix)
     return xp.concat([matrix, xp.matrix_transpose(matrix)], axis=-2)
 
 
 def _short(x: Array, total: float) -> Array:
-    """total - sum x over the last axis, to about eps^2: the rounding of every addition is added up as well."""
+    """Return total - sum x over the last axis, to about eps^2: the rounding of every addition is added up as well."""
     xp = namespace(x)
     rest = 0 * x.sum(-1)
     while x.shape[-1] > 1:
@@ -137,7 +138,8 @@ def _short(x: Array, total: float) -> Array:
 def tangent_bound(
     regularizer: Regularizer, theta: Array, p: Array, domain: ConvexSet, blur: Array
 ) -> GapBound:
-    """On any set with a linear oracle, for any regularizer with a gradient; the best of a few points q is taken."""
+    """Return the bound on any set with a linear oracle, for any regularizer with a gradient; the best of a
+    few q is taken."""
     backend = backend_of(theta, p)
     xp = backend.xp
     answers = regularizer.no_argmax(domain) is None
@@ -156,7 +158,7 @@ def tangent_bound(
 
 
 class _Tangents:
-    """The bounds by the tangents of f(q) = <theta, q> - Omega(q)."""
+    """Compute the bounds by the tangents of f(q) = <theta, q> - Omega(q)."""
 
     def __init__(self, regularizer: Regularizer, theta: Array, p: Array, domain: ConvexSet, blur: Array):
         self.regularizer, self.theta, self.p, self.domain, self.blur = regularizer, theta, p, domain, blur
@@ -166,7 +168,7 @@ class _Tangents:
         self._still: Any = None
 
     def at(self, q: Array) -> tuple[Array, Array]:
-        """(the bound of L_Omega(theta, p) by the tangent at q, how much of it is max f - f(q)), [...] each."""
+        """Return (the bound of L_Omega(theta, p) by the tangent at q, how much of it is max f - f(q)), [...] each."""
         xp = namespace(q)
         eps = _ROUNDINGS * self.eps
         slope, rounding, known = self._slope(q)
@@ -195,7 +197,8 @@ class _Tangents:
         return xp.where(known, gap, none), xp.where(known, over, none)
 
     def _slope(self, q: Array) -> tuple[Array, Array, Array]:
-        """grad f(q), its rounding, and whether it is finite [...]; 0 where a coordinate is the same all over C."""
+        """Return grad f(q), its rounding, and whether it is finite [...]; it is 0 where a coordinate is
+        constant on C."""
         xp = namespace(q)
         own = self.regularizer.grad(q)
         if not bool(xp.all(xp.isfinite(own))):
@@ -208,7 +211,8 @@ class _Tangents:
         return self.theta - own, rounding, xp.all(finite, axis=-1)
 
     def _magnitude(self, *points: Array) -> Array:
-        """The sizes of the terms of Omega at the points, where it is a sum over coordinates; of its value else."""
+        """Return the sizes of the terms of Omega at the points where it is a sum over coordinates, else the
+        size of its value."""
         xp = namespace(self.theta)
         omega = self.regularizer
         sizes = (
@@ -219,7 +223,7 @@ class _Tangents:
 
 
 def _least(a: Array, b: Array) -> Array:
-    """The smaller one, where neither or one of the two may be NaN or infinite."""
+    """Return the smaller number, where neither or one of the two may be NaN or infinite."""
     xp = namespace(a)
     b = xp.where(xp.isfinite(b), b, xp.full_like(b, float("inf")))
     return xp.where(a <= b, a, b)

@@ -1,4 +1,4 @@
-"""f-divergences to a prior: Omega(p) = gamma sum_j q_j f(p_j / q_j).
+"""Define f-divergences to a prior: Omega(p) = gamma sum_j q_j f(p_j / q_j).
 
 The scalar argmax map is p_j = q_j (f')^{-1}(theta_j / gamma) between the bounds; where sum p is fixed one bracketed
 Newton root finds the multiplier (see `gfy.sets.threshold`), whatever f and q are.
@@ -36,13 +36,13 @@ NAMED: dict[str, Generator] = {
 
 
 class _Divergence(Separable):
-    """gamma q f(p / q) per coordinate, q one number or an array that broadcasts against p."""
+    """Represent gamma q f(p / q) per coordinate; q is one number or an array that broadcasts against p."""
 
     least = 0.0
     generator: Generator
 
     def weights(self, like: Array) -> Any:
-        """q, a number or an array beside `like`."""
+        """Return q, a number or an array beside `like`."""
         raise NotImplementedError(f"{self.name}.weights")
 
     def coordinate_value(self, p: Array) -> Array:
@@ -73,7 +73,7 @@ class _Divergence(Separable):
         return self.gamma * prior * self.generator.rise(base / prior, share), near
 
     def _ends(self, like: Array, low: Any, high: Any) -> tuple[Any, Any]:
-        """The scores, divided by gamma, at which the bounds become active."""
+        """Return the scores, divided by gamma, at which the bounds become active."""
         q = self.weights(like)
         if isinstance(q, float) and isinstance(low, float) and isinstance(high, float):
             return _slopes(self.generator, max(low, 0.0) / q, high / q)
@@ -120,7 +120,8 @@ class _Divergence(Separable):
         wanted = f.slope(total / whole)
 
         def straight(sums: Array) -> Array:
-            """Exact where all scores are equal: the sum is then whole (f')^{-1} of a line in the multiplier."""
+            """Compute exactly where all scores are equal: the whole sum is then (f')^{-1} of a line in the
+            multiplier."""
             return whole * f.flatness(sums / whole) * (f.slope(sums / whole) - wanted)
 
         return threshold(
@@ -135,7 +136,7 @@ class _Divergence(Separable):
 
 
 class _Some(_Divergence):
-    """Of some coordinates, or of all of them in the arrays of one framework."""
+    """Represent the divergence on some coordinates, or on all of them in the arrays of one framework."""
 
     def __init__(self, generator: Generator, gamma: float, q: Any, name: str) -> None:
         self.generator, self.gamma, self._q, self._name = generator, gamma, q, name
@@ -150,7 +151,7 @@ class _Some(_Divergence):
 
 @dataclass(frozen=True)
 class FDivergence(_Divergence):
-    """Omega(p) = gamma D_f(p, q) = gamma sum_j q_j f(p_j / q_j): the distance of p from a prior q that f measures.
+    """Represent Omega(p) = gamma D_f(p, q) = gamma sum_j q_j f(p_j / q_j), the divergence of p from a prior q.
 
     f is normalised, f(1) = f'(1) = 0: Omega is zero and smallest at the prior, and scores of zero give it back where C
     holds it. On the simplex kl gives softmax(theta / gamma + log q) and the logistic loss, chi-square sparsemax, alpha
@@ -237,7 +238,8 @@ class FDivergence(_Divergence):
         return float(self.gamma * (self.generator.size + 2 * np.abs(slopes).max()))
 
     def _within(self, like: Array) -> _Some:
-        """This regularizer where sum p is fixed, its constants ready: with a linear function less, nothing cancels."""
+        """Return this regularizer for a fixed sum p, with its constants ready; subtracting a linear function
+        avoids cancellation."""
         return _Some(self.generator.from_end(), self.gamma, self.weights(like), self.name)
 
     def _is_softmax(self, domain: ConvexSet) -> bool:

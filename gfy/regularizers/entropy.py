@@ -1,4 +1,4 @@
-"""Shannon and Tsallis negentropies."""
+"""Define Shannon's and Tsallis' negentropies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNIT_BOX = Box(0.0, 1.0)
 
 @dataclass(frozen=True)
 class Shannon(Separable):
-    """Shannon's negentropy Omega(p) = gamma <p, log p>, whose argmax map on the simplex is the softmax.
+    """Represent Shannon's negentropy Omega(p) = gamma <p, log p>, whose argmax map on the simplex is the softmax.
 
     Its Fenchel-Young loss is gamma KL(y, softmax(v / gamma)), the cross-entropy for one-hot y.
 
@@ -110,7 +110,7 @@ class Shannon(Separable):
 
 @dataclass(frozen=True)
 class BinaryShannon(Separable):
-    """Shannon's negentropy of k yes-or-no labels, gamma sum p log p + (1 - p) log(1 - p); it gives the sigmoid.
+    """Represent Shannon's negentropy of k yes-or-no labels, gamma sum p log p + (1 - p) log(1 - p).
 
     Its Fenchel-Young loss on [0, 1]^k is the binary logistic loss.
 
@@ -180,7 +180,7 @@ class BinaryShannon(Separable):
 
 @dataclass(frozen=True)
 class Tsallis(Separable):
-    """Tsallis' negentropy gamma sum (p^alpha - p) / (alpha (alpha - 1)), which gives the entmax on the simplex.
+    """Represent Tsallis' negentropy gamma sum (p^alpha - p) / (alpha (alpha - 1)); it gives the entmax.
 
     alpha = 2 is `Gini`, and the limit alpha = 1 is `Shannon`.
 
@@ -247,27 +247,27 @@ class Tsallis(Separable):
 
 
 def _relative(p: Array, q: Array) -> tuple[Array, Array]:
-    """(p - q) / q where it is at most 1/2 in size, 0 elsewhere, and where that is."""
+    """Return (p - q) / q where its size is at most 1/2 and 0 elsewhere, and where that is."""
     xp = namespace(p)
     near = (q > 0) & (xp.abs(p - q) <= 0.5 * q)
     return xp.where(near, (p - q) / xp.where(near, q, xp.ones_like(q)), xp.zeros_like(q)), near
 
 
 def _relative_entropy(p: Array, q: Array) -> tuple[Array, Array]:
-    """p log(p / q) - p + q for p near q, and where that is."""
+    """Return p log(p / q) - p + q for p near q, and where that is."""
     share, near = _relative(p, q)
     return q * ((1 + share) * namespace(p).log1p(share) - share), near
 
 
 def _log(p: Array) -> Array:
-    """log p, -inf at 0 without a warning."""
+    """Return log p, with -inf at 0 and without a warning."""
     xp = namespace(p)
     safe = xp.where(p > 0, p, xp.ones_like(p))
     return xp.where(p > 0, xp.log(safe), xp.full_like(p, -math.inf))
 
 
 def _power(p: Array, exponent: float) -> Array:
-    """p^exponent for p >= 0 with a finite derivative (0) recorded at 0."""
+    """Return p^exponent for p >= 0; the derivative recorded at 0 is finite (0)."""
     xp = namespace(p)
     safe = xp.where(p > 0, p, xp.ones_like(p))
     return xp.where(p > 0, safe**exponent, xp.zeros_like(p))

@@ -1,4 +1,4 @@
-"""The convex functions f of f-divergences sum_j q_j f(p_j / q_j): f, f', its inverse and 1 / f'', elementwise.
+"""Define the convex functions f of f-divergences sum_j q_j f(p_j / q_j): f, f', its inverse and 1 / f'', elementwise.
 
 All have f(1) = f'(1) = 0. The alpha family c (u^alpha - 1 - alpha (u - 1)) / (alpha (alpha - 1)) holds all but
 Jensen-Shannon's; its members alpha = 1 and alpha = 0 are limits, and nothing below divides by what vanishes near them.
@@ -22,48 +22,49 @@ _FLAT = 0.25  # an |alpha - 1| below which f' is nearly a logarithm, and is meas
 
 
 class Generator(Protocol):
-    """f, elementwise, for u >= 0."""
+    """Define f, elementwise, for u >= 0."""
 
     def __hash__(self) -> int: ...
 
     @property
     def end(self) -> float:
-        """Where s is measured from: s = f'(u) - end."""
+        """Return the value from which s is measured: s = f'(u) - end."""
         ...
 
     @property
     def size(self) -> float:
-        """The size of the constants in f' and in its inverse."""
+        """Return the size of the constants in f' and in its inverse."""
         ...
 
     def from_end(self) -> Generator:
-        """The same f, with s measured from the finite end of f'."""
+        """Return the same f, with s measured from the finite end of f'."""
         ...
 
     def value(self, u: Array) -> Array:
-        """f(u), infinite at 0 where it is."""
+        """Return f(u), which is infinite at 0 where f is."""
         ...
 
     def slope(self, u: Array) -> Array:
-        """s = f'(u) - end, infinite at 0 where it is."""
+        """Return s = f'(u) - end, which is infinite at 0 where f' is."""
         ...
 
     def inverse(self, s: Array) -> Array:
-        """u with slope(u) = s; 0 below the slopes of f, infinite above them."""
+        """Return u with slope(u) = s; it is 0 below the slopes of f and infinite above them."""
         ...
 
     def flatness(self, u: Array) -> Array:
-        """1 / f''(u)."""
+        """Return 1 / f''(u)."""
         ...
 
     def rise(self, w: Array, share: Array) -> Array:
-        """f(u) - f(w) - f'(w) (u - w) for u = (1 + share) w, |share| <= 1/2, w > 0, to a few eps of |u - w|."""
+        """Return f(u) - f(w) - f'(w) (u - w) for u = (1 + share) w, |share| <= 1/2, w > 0, to a few eps of |u - w|."""
         ...
 
 
 @dataclass(frozen=True)
 class Power:
-    """The alpha family: kl (alpha = 1), reverse kl (0), chi-square (2), squared Hellinger (1/2, scale 1/2)."""
+    """Represent the alpha family: kl (alpha = 1), reverse kl (0), chi-square (2), squared Hellinger (1/2,
+    scale 1/2)."""
 
     alpha: float
     scale: float = 1.0
@@ -115,7 +116,7 @@ class Power:
 
 @dataclass(frozen=True)
 class JensenShannon:
-    """f(u) = u log u - (u + 1) log((u + 1) / 2)."""
+    """Represent f(u) = u log u - (u + 1) log((u + 1) / 2)."""
 
     ended: bool = False
 
@@ -134,7 +135,7 @@ class JensenShannon:
         return xlogx(u) - (u + 1) * namespace(u).log1p((u - 1) / 2)
 
     def slope(self, u: Array) -> Array:
-        """-log(1 + 1 / u), plus log 2 where it is measured from f'(1)."""
+        """Return -log(1 + 1 / u), plus log 2 where it is measured from f'(1)."""
         xp = namespace(u)
         one = xp.ones_like(u)
         small, large = (xp.where((u > 0) & (u < 1), u, one), xp.where(u < 1, one, u))
@@ -159,7 +160,7 @@ class JensenShannon:
 
 
 def box_cox(u: Array, b: float) -> Array:
-    """(u^b - 1) / b, log u for b = 0, without cancellation near u = 1 or b = 0; its limit at u = 0."""
+    """Return (u^b - 1) / b (log u for b = 0) without cancellation near u = 1 or b = 0; at u = 0 its limit."""
     xp = namespace(u)
     positive = u > 0
     safe = xp.where(positive, u, xp.ones_like(u))
@@ -170,7 +171,7 @@ def box_cox(u: Array, b: float) -> Array:
 
 
 def power(x: Array, exponent: float, at_zero: float) -> Array:
-    """x^exponent for x > 0, `at_zero` elsewhere, with a finite derivative (0) recorded there."""
+    """Return x^exponent for x > 0 and `at_zero` elsewhere; the derivative recorded there is finite (0)."""
     xp = namespace(x)
     if exponent == 1 and at_zero == 0:
         return xp.where(x > 0, x, xp.zeros_like(x))
@@ -189,6 +190,6 @@ def power(x: Array, exponent: float, at_zero: float) -> Array:
 
 
 def _times(u: Array, x: Array) -> Array:
-    """u x, 0 where u is 0."""
+    """Return u x, with 0 where u is 0."""
     xp = namespace(u)
     return xp.where(u > 0, u * xp.where(u > 0, x, xp.zeros_like(x)), xp.zeros_like(u))

@@ -1,4 +1,4 @@
-"""Quadratic regularizers: omega(p) = curvature / 2 p^2 - tilt p. Their argmax map is a projection."""
+"""Define quadratic regularizers: omega(p) = curvature / 2 p^2 - tilt p. Their argmax map is a projection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gfy.sets.base import ConvexSet
 
 
 class Quadratic(Separable):
-    """omega(p) = curvature / 2 p^2 - tilt p, curvature > 0."""
+    """Represent omega(p) = curvature / 2 p^2 - tilt p with curvature > 0."""
 
     gamma: float
     quadratic = True
@@ -101,7 +101,7 @@ class Quadratic(Separable):
 
 @dataclass(frozen=True)
 class SquaredNorm(Quadratic):
-    """The regularizer Omega(p) = gamma / 2 |p|^2, whose argmax map is the projection of theta / gamma onto C.
+    """Represent the regularizer Omega(p) = gamma / 2 |p|^2, whose argmax map is the projection of theta / gamma onto C.
 
     On R^k its Fenchel-Young loss is the squared loss, on the simplex the sparsemax loss.
 
@@ -127,7 +127,7 @@ class SquaredNorm(Quadratic):
 
 @dataclass(frozen=True)
 class Gini(Quadratic):
-    """Gini's negentropy Omega(p) = gamma / 2 <p, p - 1>, whose argmax map on the simplex is the sparsemax.
+    """Represent Gini's negentropy Omega(p) = gamma / 2 <p, p - 1>, whose argmax map on the simplex is the sparsemax.
 
     The paper prints the opposite sign, which is concave.
 
@@ -157,7 +157,7 @@ class Gini(Quadratic):
 
 @dataclass(frozen=True)
 class BinaryGini(Quadratic):
-    """Gini's negentropy of k yes-or-no labels, Omega(p) = gamma <p, p - 1>; 2 gamma-strongly convex.
+    """Represent Gini's negentropy of k yes-or-no labels, Omega(p) = gamma <p, p - 1>; it is 2 gamma-strongly convex.
 
     On [0, 1]^k its argmax map is the sparse sigmoid clip((theta / gamma + 1) / 2, 0, 1).
 
@@ -187,7 +187,7 @@ class BinaryGini(Quadratic):
 
 @dataclass(frozen=True)
 class Zero(Regularizer):
-    """No regularizer, Omega = 0 on a compact C: the Fenchel-Young loss is then the generalized perceptron loss.
+    """Represent no regularizer, Omega = 0 on a compact C; the loss is then the generalized perceptron loss.
 
     Raises:
         UnsupportedError: when used on a set that is not compact.

@@ -1,4 +1,4 @@
-"""Separable regularizers on doubly stochastic matrices: a damped Newton method on the 2n multipliers.
+"""Compute argmax maps of separable regularizers on doubly stochastic matrices by Newton's method on 2n multipliers.
 
 P_ij = q(theta_ij - a_i - b_j) with q the regularizer's scalar argmax map. The multipliers minimise the convex
 sum_ij omega*(theta_ij - a_i - b_j) + sum a + sum b, whose Hessian is B D B^T for D = diag(q') and B the row
@@ -38,7 +38,7 @@ class _State(NamedTuple):
 
 
 class Margins:
-    """The argmax map of a separable regularizer over the Birkhoff polytope, on matrices [..., n, n]."""
+    """Represent the argmax map of a separable regularizer over the Birkhoff polytope, on matrices [..., n, n]."""
 
     def __init__(self, regularizer: Separable) -> None:
         self.regularizer = regularizer
@@ -53,7 +53,8 @@ class Margins:
         return self._primal(scores - spread(correction - backend.stop_gradient(correction)))[0]
 
     def solution(self, theta: Array) -> tuple[Array, Array]:
-        """P [..., n, n] without a derivative, and multipliers a, b [..., 2n] fitted to it to the rounding of theta."""
+        """Return P [..., n, n] without a derivative, and multipliers a, b [..., 2n] fitted to it to the
+        rounding of theta."""
         scores = self._solved(theta)
         xp = backend_of(theta).xp
         both = theta - scores
@@ -62,7 +63,7 @@ class Margins:
         return self._primal(scores)[0], xp.concat([rows, columns], axis=-1)
 
     def _solved(self, theta: Array) -> Array:
-        """X [..., n, n] with the margins of q(X) equal to 1."""
+        """Return X [..., n, n] with the margins of q(X) equal to 1."""
         backend = backend_of(theta)
         xp = backend.xp
         n = theta.shape[-1]
@@ -86,7 +87,7 @@ class Margins:
             expected = (excess * direction).sum(-1)
 
             def too_long(length: Array) -> Array:
-                """Whether the dual rises again at half the slope with which it falls at first."""
+                """Return whether the dual rises again at half the slope with which it falls at first."""
                 moved = _sums(self._primal(X - spread(length[..., None] * direction))[0]) - 1
                 return ~((moved * direction).sum(-1) >= -0.5 * expected)
 
@@ -144,7 +145,7 @@ class Margins:
         return xp.where(free, slope, xp.zeros_like(slope))
 
     def _primal(self, scores: Array) -> tuple[Array, Array]:
-        """q and its derivative."""
+        """Return q and its derivative."""
         high = min(self.regularizer.most, _CAP)
         return (
             self.regularizer.coordinate_argmax(scores, 0.0, high),
@@ -152,8 +153,8 @@ class Margins:
         )
 
     def _hessian(self, slope: Array, eps: float, ridge: Array | float = 0.0) -> Array:
-        """B D B^T plus a ridge (relative), at least a tiny one: it is singular along (1, -1) and where the support
-        splits."""
+        """Return B D B^T plus a relative ridge, which is never zero: the matrix is singular along (1, -1) and
+        where the support splits."""
         backend = backend_of(slope)
         xp = backend.xp
         n = slope.shape[-1]
@@ -170,11 +171,11 @@ class Margins:
 
 
 def _sums(matrix: Array) -> Array:
-    """Row sums then column sums, [..., n, n] -> [..., 2n]."""
+    """Return the row sums, then the column sums, [..., n, n] -> [..., 2n]."""
     return backend_of(matrix).xp.concat([matrix.sum(-1), matrix.sum(-2)], axis=-1)
 
 
 def spread(duals: Array) -> Array:
-    """a_i + b_j, [..., 2n] -> [..., n, n]."""
+    """Return a_i + b_j, [..., 2n] -> [..., n, n]."""
     n = duals.shape[-1] // 2
     return duals[..., :n, None] + duals[..., None, n:]

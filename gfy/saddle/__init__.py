@@ -1,4 +1,4 @@
-"""Saddle points of concave energies with kinks."""
+"""Find saddle points of concave energies with kinks."""
 
 from gfy.saddle.response import Parts, parts, unsupported
 from gfy.saddle.solve import Saddle, find, saddle_of, start, step

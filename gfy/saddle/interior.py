@@ -1,4 +1,4 @@
-"""Interior-point steps towards a saddle point, and the Newton step on the kinks in sight that ends them.
+"""Take interior-point steps towards a saddle point, and the Newton step on the nearby kinks that ends them.
 
 Mehrotra's predictor and corrector on the optimality conditions of min_{s in S} D(s). Sets that are described by
 inequalities have multipliers of their own on the way, so that the number of steps hardly depends on Omega's strong
@@ -28,7 +28,7 @@ _RIDGE = (
 
 
 class Inner(NamedTuple):
-    """The interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, bounds and sums."""
+    """Hold the interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, bounds and sums."""
 
     s: Array
     y: Array
@@ -39,7 +39,7 @@ class Inner(NamedTuple):
 
 
 def start(given: Parts) -> Inner:
-    """Half of each multiplier's range, and the middle of the set."""
+    """Return the start: half of each multiplier's range, and the middle of the set."""
     st = given.st
     half = 0.5 + 0 * matvec(st.M, 0 * st.slope) + 0 * st.b
     s = st.spread(half, _ROOM * half)
@@ -87,7 +87,7 @@ def step(given: Parts, now: Inner) -> Inner:
     solve_units = _scaled_solve(system)
 
     def direction(t_s: Array, t_r: Array, t_x: Array) -> tuple[Array, ...]:
-        """The step that makes s y, r z and the bounds' products grow by the targets t."""
+        """Return the step that makes s y, r z and the products of the bounds grow by the targets t."""
         rhs = t_s / s + _turn_back(st, t_r / r) - lack
         if room is None:
             ds = solve_units(rhs)
@@ -115,7 +115,8 @@ def step(given: Parts, now: Inner) -> Inner:
     mu = ((dot(s, y) + dot(r, z) + dot(slack, now.bounds)) / count)[..., None]
 
     def aimed(before: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
-        """The direction for a given mean product, second-order terms of the last direction included; the next mean."""
+        """Return the direction for a given mean product, with second-order terms of the last direction, and
+        the next mean."""
         aim, d = before
         d = direction(
             aim - s * y - d[0] * d[2], aim - r * z - d[1] * d[3], aim - slack * now.bounds - d[5] * d[6]
@@ -135,7 +136,8 @@ def step(given: Parts, now: Inner) -> Inner:
 
 
 def finish(given: Parts, now: Inner) -> Array:
-    """Multipliers [..., n] by one Newton step on D: rectifiers are off, on, or kinks, where a = 0 is an equation."""
+    """Return multipliers [..., n] after one Newton step on D: rectifiers are off, on, or kinks, where a = 0
+    is an equation."""
     st, backend = given.st, backend_of(now.s)
     xp = backend.xp
     off = now.s < now.y
@@ -153,17 +155,17 @@ def finish(given: Parts, now: Inner) -> Array:
 
 
 def _room_above(st: Stacked, s: Array) -> Array:
-    """c(s) - s, above zero also for rectifiers that nothing asks for."""
+    """Return c(s) - s, kept above zero also for rectifiers whose c(s) is zero."""
     return st.asked(s) - s + _ROOM
 
 
 def _turn(st: Stacked, ds: Array) -> Array:
-    """The change of c(s) - s with s."""
+    """Return the change of c(s) - s with s."""
     return -ds if st.N is None else matvec(transpose(st.N), ds) - ds
 
 
 def _turn_back(st: Stacked, z: Array) -> Array:
-    """The transpose of `_turn`."""
+    """Return the transpose of `_turn`."""
     return -z if st.N is None else matvec(st.N, z) - z
 
 
@@ -173,7 +175,8 @@ def _mean(x: Array) -> Array:
 
 
 def _scaled_solve(matrix: Array) -> Callable[[Array], Array]:
-    """Solve a symmetric positive semi-definite [..., n, n], scaled to a unit diagonal; finite whatever it holds."""
+    """Solve a symmetric positive semi-definite system [..., n, n], scaled to a unit diagonal; the result is
+    always finite."""
     backend = backend_of(matrix)
     xp = backend.xp
     eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)

@@ -1,4 +1,4 @@
-"""Projected Newton steps on the dual D(s), matrix-free: a few of them solve most well-conditioned problems.
+"""Take projected Newton steps on the dual D(s) without matrices: a few solve most well-conditioned problems.
 
 Multipliers at a bound that the gradient pushes outwards are held there; the others take a Newton step, whose system
 Q J Q^T is solved by conjugate gradients on products with matrices that a batch shares; a line search along the
@@ -20,12 +20,12 @@ _MOST_PRODUCTS = 100
 
 
 def serves(given: Parts) -> bool:
-    """Whether products with J are cheap: boxes and simplices, where it is a diagonal less one multiplier."""
+    """Return whether products with J are cheap: on boxes and simplices J is a diagonal, less one multiplier."""
     return bool(given.omega.separable and given.domain.banded)
 
 
 def step(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
-    """s [..., n] and p [..., k] after one step, and whether D fell [...]; feasible s, p = p_Omega(theta(s))."""
+    """Return s [..., n] and p [..., k] after one step, and whether D fell [...]; feasible s, p = p_Omega(theta(s))."""
     st, backend = given.st, backend_of(s)
     xp = backend.xp
     on, free, a = _held(st, s, p)
@@ -51,7 +51,8 @@ def step(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
 
 
 def _held(st: Stacked, s: Array, p: Array) -> tuple[Array, Array, Array]:
-    """Which multipliers are held at their upper bound, which are free (1.0 or 0.0), and minus D's gradient in these."""
+    """Return which multipliers are at their upper bound, which are free (1.0 or 0.0), and minus D's gradient
+    in the free ones."""
     xp = backend_of(s).xp
     base = matvec(st.M, p) + st.b
     full = s >= st.asked(s)
@@ -76,7 +77,7 @@ class _Krylov(NamedTuple):
 
 
 def _direction(given: Parts, s: Array, on: Array, free: Array, rhs: Array) -> Array:
-    """x with (Q J Q^T + ridge) x = rhs on the free multipliers, 0 elsewhere."""
+    """Return x with (Q J Q^T + ridge) x = rhs on the free multipliers, 0 elsewhere."""
     st, backend = given.st, backend_of(s)
     xp = backend.xp
     J = diagonal_jacobian(given, st.scores(s))

@@ -1,4 +1,4 @@
-"""p as an answer to scores on the way to a saddle point, its derivative, and Omega's own derivatives."""
+"""Compute p as a response to scores on the way to a saddle point, its derivative, and Omega's own derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gfy.sets.interior import Polyhedron, described, polyhedron
 
 
 class Parts(NamedTuple):
-    """What stays the same from step to step."""
+    """Hold what stays the same from step to step."""
 
     st: Stacked
     omega: Any
@@ -23,13 +23,13 @@ class Parts(NamedTuple):
 
 
 def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
-    """The problem in the form that the steps take."""
+    """Return the problem in the form that the steps take."""
     room = polyhedron(domain, st.slope) if regularizer.separable or regularizer.zero else None
     return Parts(st, regularizer, domain, room)
 
 
 def unsupported(regularizer: Any, domain: Any) -> str | None:
-    """Why no saddle point can be found with Omega on the set, in a sentence; None where it can."""
+    """Return the reason why no saddle point can be found with Omega on the set, in a sentence, or None where it can."""
     if regularizer.zero and not domain.ball and not described(domain):
         return (
             f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
@@ -39,7 +39,7 @@ def unsupported(regularizer: Any, domain: Any) -> str | None:
 
 
 def respond(given: Parts, theta: Array, x: Array) -> Array:
-    """argmax of <theta, p> - Omega(p); without Omega, of <theta, p> less a small square of the distance to x.
+    """Return argmax of <theta, p> - Omega(p), or without Omega of <theta, p> minus a small square of the distance to x.
 
     Where p* is a vertex and x is near it, that square changes nothing, and the answer is the vertex.
     """
@@ -49,7 +49,7 @@ def respond(given: Parts, theta: Array, x: Array) -> Array:
 
 
 def jacobian(given: Parts, theta: Array, x: Array, rows: Array) -> Array:
-    """J applied to each row of [..., n, k], J the derivative of `respond` in theta."""
+    """Return J applied to each row of [..., n, k], where J is the derivative of `respond` in theta."""
     rows = rows + 0 * theta[..., None, :]
     if given.omega.zero and given.room is not None:
         small = _small(theta)
@@ -63,7 +63,7 @@ def _small(theta: Array) -> Array:
 
 
 def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:
-    """Omega's gradient and second derivatives at a point inside, [..., k] each."""
+    """Return Omega's gradient and second derivatives at an interior point, [..., k] each."""
     xp = backend_of(p).xp
     if regularizer.zero:
         return 0 * p, 0 * p
@@ -73,7 +73,7 @@ def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:
 
 
 def diagonal_jacobian(given: Parts, theta: Array) -> Callable[[Array], Array]:
-    """x [..., k] -> J x, for a separable Omega on a box or simplex: its diagonal is computed once."""
+    """Return the map x [..., k] -> J x for a separable Omega on a box or simplex, with its diagonal computed once."""
     D = given.omega.slopes(theta, given.domain)
     if given.domain.total is None:
         return lambda x: D * x

@@ -1,4 +1,4 @@
-"""The saddle point of a concave energy with kinks: p and the multipliers s of its rectifiers, for a batch at once.
+"""Find the saddle point of a concave energy with kinks: p and the multipliers s of its rectifiers, for a whole batch.
 
 The dual problem min_{s in S} D(s) (see `gfy.energies.kinks`) is first tried by a few cheap Newton steps where there are
 such (`gfy.saddle.newton`); examples that they do not solve go on by an interior-point method, after each of whose
@@ -24,7 +24,8 @@ _STEPS = 60  # interior-point steps that always suffice where any number does
 
 
 class Saddle(NamedTuple):
-    """p [..., k] and multipliers s [..., n], how far they are from a saddle point [...], and the way there."""
+    """Hold p [..., k], the multipliers s [..., n], their distance from a saddle point [...], and the state of
+    the search."""
 
     p: Array
     s: Array
@@ -38,7 +39,7 @@ class Saddle(NamedTuple):
 def saddle_of(
     energy: Any, v: Any, regularizer: Any, domain: Any, p: Array | None = None, at: Array | None = None
 ) -> tuple[Stacked, Saddle]:
-    """The kinks of an energy that has some, and the saddle point they make with Omega on the set; no derivative passes.
+    """Return the kinks of an energy and the saddle point they make with Omega on the set; no derivative passes.
 
     p [..., k] is a guess. `at` [..., k] is where an energy that is not concave is looked at.
     """
@@ -50,7 +51,7 @@ def saddle_of(
 
 
 def find(given: Parts, p: Array | None = None) -> Saddle:
-    """The saddle point, as near as `_STEPS` steps and rounding allow."""
+    """Return the saddle point, as near as `_STEPS` steps and rounding allow."""
     backend = backend_of(given.st.slope)
     xp = backend.xp
 
@@ -65,7 +66,7 @@ def find(given: Parts, p: Array | None = None) -> Saddle:
 
 
 def start(given: Parts, p: Array | None = None) -> Saddle:
-    """The multipliers of the tangent at p, or in the middle of the set."""
+    """Return the multipliers of the tangent at p, or in the middle of the set."""
     st, backend = given.st, backend_of(given.st.slope)
     xp = backend.xp
     inner = interior.start(given)
@@ -79,7 +80,7 @@ def start(given: Parts, p: Array | None = None) -> Saddle:
 
 
 def step(given: Parts, state: Saddle) -> Saddle:
-    """One Newton step for the examples that still try those, one interior-point step for the others."""
+    """Take one Newton step for the examples that still use them, and one interior-point step for the others."""
     backend = backend_of(state.s)
     active = state.error > state.noise
     trying = active & (state.tries < _TRIES)
@@ -99,7 +100,7 @@ def _try(given: Parts, state: Saddle, trying: Array) -> Saddle:
 
 
 def _taken(state: Saddle, where: Array, p: Array, s: Array, measured: tuple[Array, Array, Array]) -> Saddle:
-    """The state with another point in the examples `where` [...]."""
+    """Return the state with another point in the examples `where` [...]."""
     pick = backend_of(s).xp.where
     error, noise, gap = measured
     return state._replace(
@@ -112,7 +113,8 @@ def _taken(state: Saddle, where: Array, p: Array, s: Array, measured: tuple[Arra
 
 
 def _go_inside(given: Parts, state: Saddle, going: Array) -> Saddle:
-    """One interior step; its multipliers, and those of the kinks in sight of it, where they are nearer to a saddle."""
+    """Take one interior step; keep its multipliers, and those of the nearby kinks, where they are nearer to a
+    saddle."""
     st, xp = given.st, backend_of(state.s).xp
     new = interior.step(given, state.inner)
     for part in new:  # an example whose step rounding has spoilt rests
@@ -130,7 +132,8 @@ def _go_inside(given: Parts, state: Saddle, going: Array) -> Saddle:
 
 
 def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
-    """How far feasible multipliers s [..., n] and the p that answers them are from a saddle; rounding's part; the gap.
+    """Return the distance of feasible multipliers s [..., n] and their p from a saddle, the part of rounding,
+    and the gap.
 
     D(s) less the value at p is sum s y + r z, with y and z the negative and positive parts of the pre-activations and
     r what s leaves of its range: no digits cancel.

@@ -1,4 +1,4 @@
-"""Convex sets: where p lives."""
+"""Define the convex sets that p lies in."""
 
 from gfy.sets.ball import Ball
 from gfy.sets.base import BandSet, ConvexSet

@@ -1,4 +1,4 @@
-"""The Euclidean ball."""
+"""Define the Euclidean ball."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gfy.sets.base import ConvexSet
 
 @dataclass(frozen=True)
 class Ball(ConvexSet):
-    """The Euclidean ball {p : |p| <= radius}.
+    """Represent the Euclidean ball {p : |p| <= radius}.
 
     Args:
         radius: a positive number; 1.0 by default.
@@ -60,7 +60,7 @@ class Ball(ConvexSet):
 
 
 def _length(x: Array) -> Array:
-    """|x| as [..., 1], 1 where x = 0 so that a division (and its derivative) stays finite."""
+    """Return |x| as [..., 1], with 1 where x = 0 so that a division (and its derivative) stays finite."""
     xp = namespace(x)
     square = dot(x, x)[..., None]
     return xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))

@@ -1,4 +1,5 @@
-"""What a convex set must answer. Points are [..., k]: the last axis is the point, leading axes are batch."""
+"""Define what a convex set must provide. Points are [..., k]: the last axis is the point, leading axes are
+batch axes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from gfy.protocols import Array
 
 
 class ConvexSet:
-    """The base of every closed convex set C of R^k, where the inner problem looks for p; points are [..., k].
+    """This class is the base of every closed convex set C of R^k that p is searched in; points are [..., k].
 
     The attributes are facts that solvers, regularizers and certificates ask for, instead of the class.
 
@@ -42,66 +43,66 @@ class ConvexSet:
         return type(self).__name__
 
     def project(self, x: Array) -> Array:
-        """The Euclidean projection argmin_{p in C} |p - x|, [..., k] -> [..., k]; differentiable."""
+        """Return the Euclidean projection argmin_{p in C} |p - x|, [..., k] -> [..., k]; it is differentiable."""
         raise NotImplementedError(f"{self.name}.project")
 
     def linear_oracle(self, scores: Array) -> Array:
-        """A vertex in argmax_{p in C} <scores, p>, [..., k] -> [..., k]."""
+        """Return a vertex in argmax_{p in C} <scores, p>, [..., k] -> [..., k]."""
         raise NotImplementedError(f"{self.name}.linear_oracle")
 
     def support(self, scores: Array) -> Array:
-        """max_{p in C} <scores, p>, [..., k] -> [...]."""
+        """Return max_{p in C} <scores, p>, [..., k] -> [...]."""
         return dot(scores, self.linear_oracle(scores))
 
     def violation(self, p: Array) -> Array:
-        """How far p is outside C in its worst constraint, [..., k] -> [...]; 0 inside."""
+        """Return how far p lies outside C in its worst constraint, [..., k] -> [...]; it is 0 inside."""
         raise NotImplementedError(f"{self.name}.violation")
 
     def contains(self, p: Array, tol: float = 1e-6) -> Array:
-        """Whether p satisfies every constraint up to tol, [..., k] -> [...] bool."""
+        """Return whether p satisfies every constraint up to tol, [..., k] -> [...] bool."""
         return self.violation(p) <= tol
 
     def matrix(self, p: Array) -> Array:
-        """[..., n * n] -> [..., n, n], for a stochastic set."""
+        """Reshape [..., n * n] -> [..., n, n], for a stochastic set."""
         raise UnsupportedError(f"the points of {self.name} are not matrices")
 
     def flat(self, matrix: Array) -> Array:
-        """[..., n, n] -> [..., n * n], for a stochastic set."""
+        """Reshape [..., n, n] -> [..., n * n], for a stochastic set."""
         raise UnsupportedError(f"the points of {self.name} are not matrices")
 
     def profile(self, k: int) -> np.ndarray:
-        """The numbers [k] that a ranked set permutes, the largest first."""
+        """Return the numbers [k] that a ranked set permutes, in decreasing order."""
         raise UnsupportedError(f"{self.name} is not the hull of the permutations of a vector")
 
     def entropic(self, x: Array) -> Array:
-        """argmax_{p in C} <x, p> - <p, log p>, [..., k] -> [..., k], for a ranked set."""
+        """Return argmax_{p in C} <x, p> - <p, log p>, [..., k] -> [..., k], for a ranked set."""
         raise UnsupportedError(f"{self.name} is not the hull of the permutations of a vector")
 
     def bounds(self, like: Array) -> tuple[Any, Any]:
-        """(low, high) of a banded set: numbers, or arrays [k] of like's framework, dtype and device."""
+        """Return (low, high) of a banded set: numbers, or arrays [k] of like's framework, dtype and device."""
         raise UnsupportedError(f"{self.name} is not given by bounds on each coordinate")
 
     def extent(self) -> tuple[float, float]:
-        """The smallest and the largest coordinate that a point of C can have."""
+        """Return the smallest and the largest coordinate that a point of C can have."""
         return -math.inf, math.inf
 
     def largest_norm(self, k: int) -> float:
-        """sup |p| over C in R^k (Euclidean); infinite where it is not known."""
+        """Return sup |p| over C in R^k (Euclidean); it is infinite where it is not known."""
         try:
             return float(np.linalg.norm(self.vertices(k), axis=-1).max())
         except UnsupportedError:
             return math.inf
 
     def diameter(self, k: int) -> float:
-        """max |p - q| over p, q in C (Euclidean)."""
+        """Return max |p - q| over p, q in C (Euclidean)."""
         return float("inf")
 
     def vertices(self, k: int) -> np.ndarray:
-        """All vertices, [n, k], where there are finitely many."""
+        """Return all vertices, [n, k], where there are finitely many."""
         raise UnsupportedError(f"{self.name} has no finite list of vertices")
 
     def center(self, like: Array) -> Array:
-        """A point of C to start from, shaped as `like` [..., k]."""
+        """Return a point of C to start from, with the shape of `like` [..., k]."""
         return self.project(namespace(like).zeros_like(like))
 
     def check_dim(self, k: int) -> None:
@@ -109,7 +110,7 @@ class ConvexSet:
 
 
 class BandSet(ConvexSet):
-    """{p : low <= p <= high, and sum p = total where a total is given}.
+    """Represent {p : low <= p <= high, and sum p = total where a total is given}.
 
     Reals, boxes and (capped) simplices are all of this form, so every separable regularizer has the same
     argmax map on them: per coordinate, after shifting the scores by one multiplier (see `threshold`).
@@ -143,12 +144,12 @@ class BandSet(ConvexSet):
 
 
 def bound_array(bound: float | tuple[float, ...], like: Array) -> Any:
-    """A bound as a plain number, or as an array beside `like` where it differs between coordinates."""
+    """Return a bound as a plain number, or as an array beside `like` where it differs between coordinates."""
     return bound if isinstance(bound, float) else backend_of(like).asarray(bound, like=like)
 
 
 def as_bound(value: Any, argument: str) -> float | tuple[float, ...]:
-    """A bound given as a number or a sequence, in a hashable form."""
+    """Return a bound, given as a number or a sequence, in a hashable form."""
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):

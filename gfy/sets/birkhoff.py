@@ -1,4 +1,4 @@
-"""Doubly stochastic matrices."""
+"""Define the set of doubly stochastic matrices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ROWS = 8
 
 @dataclass(frozen=True)
 class Birkhoff(ConvexSet):
-    """The Birkhoff polytope: n x n matrices with non-negative entries whose rows and columns sum to 1.
+    """Represent the Birkhoff polytope: n x n matrices with non-negative entries whose rows and columns sum to 1.
 
     Its vertices are the permutations. Points are stored row by row in the last axis, [..., n * n]; `matrix` and
     `flat` go between the two forms.
@@ -36,7 +36,7 @@ class Birkhoff(ConvexSet):
 
     @staticmethod
     def side(k: int) -> int:
-        """n, given k = n * n."""
+        """Return n for k = n * n."""
         n = math.isqrt(k)
         if n * n != k or n == 0:
             raise GfyValueError(
@@ -46,12 +46,12 @@ class Birkhoff(ConvexSet):
         return n
 
     def matrix(self, p: Array) -> Array:
-        """[..., n * n] -> [..., n, n]."""
+        """Reshape [..., n * n] -> [..., n, n]."""
         n = self.side(p.shape[-1])
         return namespace(p).reshape(p, (*p.shape[:-1], n, n))
 
     def flat(self, matrix: Array) -> Array:
-        """[..., n, n] -> [..., n * n]."""
+        """Reshape [..., n, n] -> [..., n * n]."""
         return namespace(matrix).reshape(matrix, (*matrix.shape[:-2], matrix.shape[-1] * matrix.shape[-2]))
 
     def project(self, x: Array) -> Array:
@@ -60,7 +60,7 @@ class Birkhoff(ConvexSet):
         return SquaredNorm().argmax(x, self)
 
     def linear_oracle(self, scores: Array) -> Array:
-        """The best permutation of each example, by SciPy's assignment solver on the host."""
+        """Return the best permutation of each example, by SciPy's assignment solver on the host."""
         self.side(scores.shape[-1])
         backend = backend_of(scores)
         return backend.callback(_assign, scores, backend.stop_gradient(scores))

@@ -1,4 +1,4 @@
-"""R^k and boxes."""
+"""Define R^k and boxes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_VERTICES = 20
 
 @dataclass(frozen=True)
 class Reals(BandSet):
-    """The whole space R^k: the inner problem has no constraints.
+    """Represent the whole space R^k, where the inner problem has no constraints.
 
     Example:
         >>> gfy.SquaredNorm(gamma=2.0).argmax(array([3.0, -1.0]), gfy.Reals()).tolist()
@@ -40,7 +40,7 @@ class Reals(BandSet):
 
 @dataclass(frozen=True)
 class Box(BandSet):
-    """The box {p : low <= p <= high}; [0, 1]^k, the default, is the set of k yes-or-no labels.
+    """Represent the box {p : low <= p <= high}; [0, 1]^k, the default, is the set of k yes-or-no labels.
 
     Args:
         low: the lower bound, one number or one per coordinate [k]; 0.0 by default.

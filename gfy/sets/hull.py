@@ -1,4 +1,4 @@
-"""The convex hull of finitely many points."""
+"""Define the convex hull of finitely many points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gfy.sets.simplex import Simplex
 
 @dataclass(frozen=True, eq=False)
 class ConvexHull(ConvexSet):
-    """The convex hull of finitely many points, for an output space that is small enough to list.
+    """Represent the convex hull of finitely many points, for an output space that is small enough to list.
 
     Args:
         points: the points, one per row, [n, k].
@@ -51,7 +51,7 @@ class ConvexHull(ConvexSet):
 
     @in_single
     def weights(self, x: Array) -> Array:
-        """Weights w [..., n] on the points with w @ points the projection of x; sparse."""
+        """Return sparse weights w [..., n] on the points for which w @ points is the projection of x."""
         return _project_weights(self._points(x), x)
 
     @in_single
@@ -69,7 +69,7 @@ class ConvexHull(ConvexSet):
 
     @in_single
     def violation(self, p: Array) -> Array:
-        """The distance from p to the hull."""
+        """Return the distance from p to the hull."""
         gap = self.project(p) - p
         return namespace(p).sqrt(dot(gap, gap))
 
@@ -85,7 +85,7 @@ class ConvexHull(ConvexSet):
         return float(np.sqrt(apart.max()))
 
     def vertices(self, k: int) -> np.ndarray:
-        """The points given (some may not be extreme)."""
+        """Return the points that were given (some may not be extreme)."""
         self.check_dim(k)
         points: np.ndarray = self.points.copy()
         return points
@@ -101,7 +101,8 @@ class ConvexHull(ConvexSet):
 
 
 def _project_weights(points: Array, x: Array) -> Array:
-    """argmin_{w in simplex} |w @ points - x|^2: an active-set method on the host, then the face it found solved here.
+    """Return argmin_{w in simplex} |w @ points - x|^2 by an active-set method on the host; the face it found
+    is solved here.
 
     On its face the projection is affine in x: one Newton step there is exact, and carries the derivative.
     """
@@ -124,7 +125,7 @@ def _project_weights(points: Array, x: Array) -> Array:
 
 
 def _nearest(points: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Weights of the point of the hull nearest to each row of x.
+    """Return weights of the point of the hull nearest to each row of x.
 
     Non-negative least squares on the points seen from x, with one more equation asking for a sum of 1: the sum
     it settles for is then scaled away, since only the direction of the weights matters for the first part.

@@ -1,4 +1,4 @@
-"""Polyhedral sets described from inside, for interior-point methods: p = x E with G x + g >= 0 and A x = a.
+"""Describe polyhedral sets for interior-point methods: p = x E with G x + g >= 0 and A x = a.
 
 Boxes and simplices have x = p; the points of a hull are weighted, x are the weights. The rows of G are plus or minus
 unit vectors, so that the barrier of the inequalities has a diagonal Hessian.
@@ -21,7 +21,8 @@ from gfy.sets.hull import ConvexHull
 
 
 class Polyhedron(NamedTuple):
-    """E [n, k] (None: x = p), G [m, n], g [m], A [q, n], a [q] and a start x [n], all in the arrays of a framework."""
+    """Hold E [n, k] (None: x = p), G [m, n], g [m], A [q, n], a [q] and a start x [n], all in the arrays of a
+    framework."""
 
     E: Array | None
     G: Array
@@ -31,11 +32,11 @@ class Polyhedron(NamedTuple):
     start: Array
 
     def point(self, x: Array) -> Array:
-        """p [..., k]."""
+        """Return p [..., k]."""
         return x if self.E is None else x @ self.E
 
     def pull(self, theta: Array) -> Array:
-        """E theta, [..., k] -> [..., n]."""
+        """Return E theta, [..., k] -> [..., n]."""
         return theta if self.E is None else theta @ transpose(self.E)
 
     def slack(self, x: Array) -> Array:
@@ -44,7 +45,7 @@ class Polyhedron(NamedTuple):
     def system(
         self, curvature: Array, barrier: Array
     ) -> Callable[[Array, Array | float], tuple[Array, Array]]:
-        """(rhs [..., r, n], e [..., r, q]) -> dx, dtau with (E D E^T + G^T B G) dx + A^T dtau = rhs, A dx = e.
+        """Map (rhs [..., r, n], e [..., r, q]) to dx, dtau with (E D E^T + G^T B G) dx + A^T dtau = rhs, A dx = e.
 
         D is the diagonal `curvature` [..., k] of Omega, B the diagonal `barrier` [..., m].
         """
@@ -79,12 +80,12 @@ class Polyhedron(NamedTuple):
 
 
 def described(domain: ConvexSet) -> bool:
-    """Whether `polyhedron` knows the set, unless it has no inequality at all."""
+    """Return whether `polyhedron` can describe the set and it has at least one inequality."""
     return isinstance(domain, BandSet | Birkhoff | ConvexHull)
 
 
 def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
-    """The set from inside, for points like `like` [..., k]; None where no such description is known."""
+    """Return the description of the set for points like `like` [..., k], or None where none is known."""
     k = int(like.shape[-1])
     E, A, a = None, np.zeros((0, k)), np.zeros(0)
     if isinstance(domain, BandSet):

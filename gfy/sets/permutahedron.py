@@ -1,4 +1,4 @@
-"""The hull of the permutations of a vector: rankings, relaxed."""
+"""Define the hull of the permutations of a vector, which relaxes rankings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_COORDINATES = 8
 
 @dataclass(frozen=True)
 class Permutahedron(ConvexSet):
-    """The permutahedron of w: the convex hull of all permutations of w [k], whose vertices are rankings of k items.
+    """Represent the hull of all permutations of w [k] (permutahedron), whose vertices are rankings of k items.
 
     Its linear oracle sorts, its Euclidean projection sorts and pools neighbours (isotonic regression), O(k log k), and
     so does its entropic projection, the argmax map of Shannon's entropy (w must not be negative then). Sorting and
@@ -54,7 +54,7 @@ class Permutahedron(ConvexSet):
         object.__setattr__(self, "w", tuple(sorted(w, reverse=True)))
 
     def profile(self, k: int) -> np.ndarray:
-        """w from its largest number to its smallest, [k]."""
+        """Return w in decreasing order, [k]."""
         self.check_dim(k)
         return np.arange(k, 0, -1.0) if self.w is None else np.asarray(self.w)
 
@@ -68,7 +68,8 @@ class Permutahedron(ConvexSet):
 
     @in_single
     def entropic(self, x: Array) -> Array:
-        """argmax_{p in C} <x, p> - <p, log p>, [..., k] -> [..., k]: exp(x), scaled in each pool; differentiable."""
+        """Return argmax_{p in C} <x, p> - <p, log p>, [..., k] -> [..., k], differentiable: exp(x), scaled in
+        each pool."""
         backend = backend_of(x)
         pools = _Pools(self, x, entropic=True)
         weight = pools.p * backend.xp.exp(x - backend.stop_gradient(x))
@@ -123,7 +124,7 @@ class Permutahedron(ConvexSet):
 
 
 class _Pools:
-    """p [..., k] for scores x, without a derivative, and the pools it was found with."""
+    """Return p [..., k] for scores x, without a derivative, and the pools it was found with."""
 
     def __init__(self, domain: Permutahedron, x: Array, entropic: bool) -> None:
         backend = backend_of(x)
@@ -144,7 +145,7 @@ class _Pools:
         self.count = backend.xp.astype(self.after - self.first, x.dtype)
 
     def sums(self, x: Array) -> Array:
-        """The sum of x over the pool of each coordinate, [..., k]."""
+        """Return the sum of x over the pool of each coordinate, [..., k]."""
         xp = namespace(x)
         total = xp.cumulative_sum(xp.take_along_axis(x, self.order, axis=-1), axis=-1)
         total = xp.concat([xp.zeros_like(total[..., :1]), total], axis=-1)

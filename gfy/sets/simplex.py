@@ -1,4 +1,4 @@
-"""The probability simplex and the capped simplex."""
+"""Define the probability simplex and the capped simplex."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_VERTICES = 1_000_000
 
 @dataclass(frozen=True)
 class Simplex(BandSet):
-    """The probability simplex {p >= 0 : sum p = 1}, the set of distributions over k classes.
+    """Represent the probability simplex {p >= 0 : sum p = 1}, the set of distributions over k classes.
 
     Example:
         >>> gfy.Simplex().project(array([[0.8, 0.6, -1.0]])).tolist()
@@ -55,7 +55,7 @@ class Simplex(BandSet):
 
 @dataclass(frozen=True)
 class CappedSimplex(BandSet):
-    """The capped simplex {0 <= p <= 1 : sum p = k}, the set for choosing k labels among all.
+    """Represent the capped simplex {0 <= p <= 1 : sum p = k}, the set for choosing k labels among all.
 
     Args:
         k: what the coordinates sum to, a positive number that need not be whole; 1 by default.

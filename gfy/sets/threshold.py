@@ -1,4 +1,4 @@
-"""Find tau with sum_j q(theta_j - tau) = total, q non-decreasing: the multiplier of the constraint sum p = total.
+"""Find tau with sum_j q(theta_j - tau) = total for a non-decreasing q: the multiplier of the constraint sum p = total.
 
 Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
 becomes an end of a bracket, a step must fall strictly inside it, and one that does not halve the excess is followed
@@ -40,7 +40,8 @@ def threshold(
     high: Array,
     straight: Callable[[Array], Array] | None = None,
 ) -> Array:
-    """theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope: argmax's derivative.
+    """Return theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope is
+    argmax's derivative.
 
     `straight` [..., 1] -> [..., 1] gives, for a sum s, (m(s) - m(total)) / m'(s) for a function m of the sum that is
     nearly a line in tau, so that Newton's steps on it are few; s - total by default.

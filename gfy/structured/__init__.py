@@ -1,1 +1,1 @@
-"""Structured outputs: chains of labels, and polytopes known by a maximiser of linear functions."""
+"""Define structured outputs: chains of labels, and polytopes that are known by a maximiser of linear functions."""

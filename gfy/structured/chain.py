@@ -1,5 +1,5 @@
-"""Chains of labels: sequences y_1 .. y_T of S states as 0/1 vectors, their marginal polytope, oracle and
-entropy.
+"""Define chains of labels: sequences y_1 .. y_T of S states as 0/1 vectors, their marginal polytope, oracle
+and entropy.
 
 A sequence is a vector of T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs,
 so that a score of every state and every transition is a vector too. The convex hull of all S^T sequences is
@@ -28,7 +28,7 @@ _MOST_SEQUENCES = 100_000
 
 @dataclass(frozen=True)
 class Chain:
-    """Sequences of T labels, each one of S states, as vectors of 0 and 1, and the polytope they span.
+    """Represent sequences of T labels, each one of S states, as vectors of 0 and 1, and the polytope they span.
 
     A vector has T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs, `k` in all.
 
@@ -65,13 +65,13 @@ class Chain:
         return self.nodes + (self.length - 1) * self.states**2
 
     def split(self, p: Array) -> tuple[Array, Array]:
-        """[..., k] -> states [..., T, S] and neighbouring pairs [..., T - 1, S, S]."""
+        """Split [..., k] into states [..., T, S] and neighbouring pairs [..., T - 1, S, S]."""
         xp, lead = namespace(p), tuple(p.shape[:-1])
         T, S = self.length, self.states
         return xp.reshape(p[..., : T * S], (*lead, T, S)), xp.reshape(p[..., T * S :], (*lead, T - 1, S, S))
 
     def encode(self, labels: np.ndarray) -> np.ndarray:
-        """Sequences of labels [..., T] as vectors [..., k]."""
+        """Return sequences of labels [..., T] as vectors [..., k]."""
         labels = np.asarray(labels)
         unary = np.eye(self.states)[labels]
         pairs = unary[..., :-1, :, None] * unary[..., 1:, None, :]
@@ -79,7 +79,7 @@ class Chain:
         return np.concatenate([unary.reshape(*lead, -1), pairs.reshape(*lead, -1)], axis=-1)
 
     def sequences(self) -> np.ndarray:
-        """Every sequence as a vector, [S^T, k]."""
+        """Return every sequence as a vector, [S^T, k]."""
         if self.states**self.length > _MOST_SEQUENCES:
             raise UnsupportedError(
                 f"a chain of {self.length} labels in {self.states} states has too many sequences to list"
@@ -87,7 +87,7 @@ class Chain:
         return self.encode(np.array(list(itertools.product(range(self.states), repeat=self.length))))
 
     def viterbi(self, scores: np.ndarray) -> np.ndarray:
-        """A best sequence for each row of scores, [B, k] -> [B, k]."""
+        """Return a best sequence for each row of scores, [B, k] -> [B, k]."""
         unary, pairs = self.split(np.asarray(scores))
         best, back = unary[:, 0], []
         for t in range(1, self.length):
@@ -101,12 +101,12 @@ class Chain:
         return self.encode(np.stack(labels[::-1], axis=-1))
 
     def polytope(self) -> OracleHull:
-        """The marginal polytope, known by its Viterbi oracle."""
+        """Return the marginal polytope, which is known by its Viterbi oracle."""
         return OracleHull(self.viterbi, self.k)
 
     def forward_backward(self, scores: Array) -> tuple[Array, Array]:
-        """log sum over all sequences of exp(score), [...], and the marginals of the Gibbs distribution, [...,
-        k].
+        """Return log sum over all sequences of exp(score), [...], and the marginals of the Gibbs
+        distribution, [..., k].
         """
         xp = namespace(scores)
         unary, pairs = self.split(scores)
@@ -134,7 +134,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class ChainEntropy(Regularizer):
-    """The negative entropy of a Markov chain with marginals p; on the chain's polytope p* are the Gibbs marginals.
+    """Represent the negative entropy of a Markov chain with marginals p; p* are then Gibbs marginals.
 
     Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx) is exact since a chain has no loops;
     it is convex, and its slope is infinite on the boundary.
@@ -192,7 +192,7 @@ class ChainEntropy(Regularizer):
         )
 
     def _consistent(self, points: np.ndarray) -> bool:
-        """Whether the points are marginals: pairs sum to the states on either side of them."""
+        """Return whether the points are marginals: pairs sum to the states on either side of them."""
         if points.shape[-1] != self.chain.k or points.min(initial=0.0) < 0:
             return False
         states, pairs = self.chain.split(points)
@@ -234,7 +234,7 @@ class ChainEntropy(Regularizer):
 
 
 def _log(p: Array) -> Array:
-    """log p, large and negative at 0, where a slope is only looked at by linear oracles."""
+    """Return log p, with a large negative number at 0, where only linear oracles use the slope."""
     xp = namespace(p)
     tiny = 1e-300 if "64" in str(p.dtype) else 1e-38
     return xp.log(xp.where(p > tiny, p, xp.full_like(p, tiny)))

@@ -1,4 +1,5 @@
-"""A polytope known only by a maximiser of linear functions: sequences by Viterbi, matchings by assignment."""
+"""Define a polytope that is known only by a maximiser of linear functions: sequences by Viterbi, matchings by
+assignment."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _MOST_ROUNDS = 2_000
 
 @dataclass(frozen=True, eq=False)
 class OracleHull(ConvexSet):
-    """The convex hull of structures (matchings, sequences) that only an oracle for the best one is known of.
+    """Represent the convex hull of structures (matchings, sequences) for which only an oracle of the best one is known.
 
     Linear functions are maximised by one call of the oracle; a projection (SparseMAP) by the min-norm-point method,
     which adds one structure per round and keeps the few it needs: exact, and differentiable on the face it ends on.
@@ -60,26 +61,26 @@ class OracleHull(ConvexSet):
         return found[..., 0] + matvec(found[..., 1:], x - fixed)
 
     def atoms(self, x: Array) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each example the structures [m, k] that the projection of x mixes, and their weights [m]."""
+        """Return for each example the structures [m, k] that the projection of x mixes, and their weights [m]."""
         rows = backend_of(x).to_numpy(x).reshape(-1, self.k).astype(np.float64)
         return [self._nearest_of(row) for row in rows]
 
     @in_single
     def violation(self, p: Array) -> Array:
-        """The distance from p to the hull."""
+        """Return the distance from p to the hull."""
         apart = self.project(p) - p
         return namespace(p).sqrt(dot(apart, apart))
 
     def center(self, like: Array) -> Array:
-        """The mean of the best structures for scores along each axis, both ways: inside wherever the hull is
-        wide.
+        """Return the mean of the best structures for plus and minus each axis: an inner point wherever the
+        hull is wide.
         """
         directions = np.concatenate([np.eye(self.k), -np.eye(self.k)])
         middle = self._call(directions).mean(0)
         return namespace(like).zeros_like(like) + backend_of(like).asarray(middle, like=like)
 
     def diameter(self, k: int) -> float:
-        """The diagonal of the smallest box around the hull: an upper bound."""
+        """Return the diagonal of the smallest box around the hull, which is an upper bound."""
         self.check_dim(k)
         high = np.diagonal(self._call(np.eye(k)))
         low = np.diagonal(self._call(-np.eye(k)))
@@ -114,7 +115,7 @@ class OracleHull(ConvexSet):
         return out
 
     def _nearest_of(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Structures and weights of the nearest point: correct the weights fully, then ask for a better
+        """Return structures and weights of the nearest point: correct the weights fully, then query a better
         structure.
         """
         atoms = self._call(x[None])
@@ -134,7 +135,7 @@ class OracleHull(ConvexSet):
 
 
 def _weights(atoms: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """argmin over the simplex of |w @ atoms - x|: non-negative least squares on the atoms seen from x.
+    """Return argmin over the simplex of |w @ atoms - x| by non-negative least squares on the atoms relative to x.
 
     One more equation asks for a sum of 1; the sum it settles for is scaled away, since the others are
     homogeneous.

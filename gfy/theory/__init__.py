@@ -1,1 +1,1 @@
-"""What the paper proves: biconjugates, Bregman divergences, calibration, C-transforms, the convex-concave procedure."""
+"""Compute what the paper proves: biconjugates, Bregman divergences, calibration, C-transforms, convex-concave steps."""

@@ -1,4 +1,4 @@
-"""Generalized biconjugates: max_v Phi(v, p) - Omega^Phi(v), the tightest Psi-convex lower bound of Omega.
+"""Compute generalized biconjugates: max_v Phi(v, p) - Omega^Phi(v), the tightest Psi-convex lower bound of Omega.
 
 Three ways to the maximum. *Exact*: where Phi has a linear term of its own (or is bilinear) and Phi - Omega is
 concave in p, the input with grad_p Phi(v, p) = grad Omega(p) has p as its argmax, so the bound touches Omega
@@ -29,7 +29,7 @@ METHODS = ("auto", "exact", "ccp", "ascent", "grid")
 
 
 class Biconjugate(NamedTuple):
-    """What `solve_biconjugate` returns: value <= biconjugate(p) <= Omega(p), and the input v that reaches `value`.
+    """Hold what `solve_biconjugate` returns: value <= biconjugate(p) <= Omega(p), and the input v that reaches `value`.
 
     Args:
         value: the largest Phi(v, p) - Omega^Phi(v) found, [...].
@@ -150,7 +150,8 @@ def solve_biconjugate(
 
 
 def no_exact(problem: InnerProblem, k: int) -> str | None:
-    """Why no input that touches Omega at p is known in closed form, in a sentence; None where one is."""
+    """Return the reason why no input that touches Omega at p is known in closed form, in a sentence, or None
+    where one is."""
     energy = problem.energy
     if energy.metric is not None:
         if energy.metric == "other":
@@ -169,8 +170,8 @@ def no_exact(problem: InnerProblem, k: int) -> str | None:
 
 
 def touching_input(problem: InnerProblem, p: Array, start: Any = None) -> Input:
-    """A v with p = p*(v): grad_p Phi(v, p) = grad Omega(p) (infinite leaves where grad Omega is), or v = p
-    for a metric.
+    """Return v with p = p*(v): grad_p Phi(v, p) = grad Omega(p) (with infinite leaves where grad Omega is),
+    or v = p for a metric.
 
     The leaves other than the linear term are those of `start`, zero where it is not given: v is not unique.
     """
@@ -187,14 +188,14 @@ def touching_input(problem: InnerProblem, p: Array, start: Any = None) -> Input:
 
 
 def psi_conjugate(problem: InnerProblem, p: Array, inputs: Any, values: Array) -> Array:
-    """max_i Phi(v_i, p) - values_i over candidate inputs [n, ...], values [n]; p [..., k] -> [...]."""
+    """Return max_i Phi(v_i, p) - values_i over candidate inputs [n, ...], values [n]; p [..., k] -> [...]."""
     wide = tree_map(lambda leaf: leaf[:, *([None] * (p.ndim - 1)), ...], problem.energy.coerce(inputs))
     xp = backend_of(p, inputs).xp
     return xp.max(problem.energy.value(wide, p[None]) - values[:, *([None] * (p.ndim - 1))], axis=0)
 
 
 def grid_conjugate(problem: InnerProblem, inputs: Any, points: Array) -> Array:
-    """max_j Phi(v_i, p_j) - Omega(p_j) over points [m, k], for inputs with one leading axis -> [n]."""
+    """Return max_j Phi(v_i, p_j) - Omega(p_j) over points [m, k], for inputs with one leading axis -> [n]."""
     wide = tree_map(lambda leaf: leaf[:, None, ...], problem.energy.coerce(inputs))
     xp = backend_of(points, inputs).xp
     return xp.max(problem.energy.value(wide, points[None]) - problem.regularizer.value(points)[None], axis=1)
@@ -233,7 +234,7 @@ def _search(
     seed: int,
     stop: Stop,
 ) -> Biconjugate:
-    """The best of several searches, all of them one batch with a leading axis of starts."""
+    """Return the best of several searches, which run as one batch with a leading axis of starts."""
     reason = solver.unsupported(problem)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
@@ -281,7 +282,8 @@ def _compiled(
         return ascend(objective, x, stop).x
 
     def linearised(x: Array, p: Array) -> Array:
-        """One step of the procedure: Phi(., p) replaced by its tangent at x, a concave maximisation."""
+        """Take one step of the procedure: Phi(., p) is replaced by its tangent at x, which gives a concave
+        maximisation."""
         _, tangent = energy_and_grad(x, p)
 
         def objective(w: Array) -> tuple[Array, Array]:

@@ -1,6 +1,4 @@
-"""Generalized Bregman divergences: between two outputs p and q, or between two inputs v and w, of an energy
-network.
-"""
+"""Compute generalized Bregman divergences between two outputs p and q, or two inputs v and w, of an energy network."""
 
 from __future__ import annotations
 
@@ -111,7 +109,7 @@ def bregman_dual(
 
 
 def _directional(slope: Array, direction: Array) -> Array:
-    """<slope, direction> with infinity times zero zero: a slope is not asked for where p does not move."""
+    """Return <slope, direction> with infinity times zero as zero: a slope does not count where p does not move."""
     xp = backend_of(slope, direction).xp
     still = direction == 0
     safe = xp.where(still, xp.zeros_like(slope), slope)

@@ -1,5 +1,4 @@
-"""What a small surrogate risk implies for the target risk: (target excess)^2 <= 8 sigma^2 M (surrogate
-excess).
+"""Bound the target risk by the surrogate risk: (target excess)^2 <= 8 sigma^2 M (surrogate excess).
 
 M. The proof needs the gradient of the surrogate risk in v where the target looks. Every target here looks at
 p alone, and an energy with a linear term <u, p> has grad_u = p* - mu whatever its other inputs: smoothness in
@@ -34,7 +33,7 @@ from gfy.theory.targets import Ndcg, Scaled, Target
 
 @dataclass(frozen=True)
 class CalibrationBound:
-    """The constants of (target excess risk)^2 <= factor * (surrogate excess risk).
+    """Hold the constants of (target excess risk)^2 <= factor * (surrogate excess risk).
 
     Args:
         target: the name of the target loss.
@@ -60,20 +59,20 @@ class CalibrationBound:
 
     @property
     def factor(self) -> float:
-        """8 sigma^2 M, the paper's form."""
+        """Return 8 sigma^2 M, the paper's form."""
         return 8 * self.sigma**2 * self.M
 
     @property
     def tight_factor(self) -> float:
-        """The same with half the diameter in the place of sigma."""
+        """Return the same with half the diameter instead of sigma."""
         return 8 * self.half_diameter**2 * self.M
 
     def target_excess(self, surrogate_excess: Any) -> Any:
-        """The largest target excess risk that a surrogate excess risk allows."""
+        """Return the largest target excess risk that a surrogate excess risk allows."""
         return (self.factor * surrogate_excess) ** 0.5
 
     def surrogate_needed(self, target_excess: Any) -> Any:
-        """The calibration function xi: a surrogate excess risk below it promises a smaller target excess."""
+        """Return the calibration function xi: a surrogate excess risk below it guarantees a smaller target excess."""
         return target_excess**2 / self.factor
 
 
@@ -120,7 +119,7 @@ def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None
 
 
 def not_calibrated(problem: InnerProblem, target: Target) -> str | None:
-    """Why the calibration theorem does not apply, in a sentence; None where it does."""
+    """Return the reason why the calibration theorem does not apply, in a sentence, or None where it does."""
     energy, domain = problem.energy, problem.domain
     reason = target.unsuited(domain)
     if reason is not None:
@@ -199,7 +198,7 @@ def excess_risks(
 
 
 def _predictions(target: Target, problem: InnerProblem, outputs: Array) -> Array:
-    """Every prediction there is for a target, one a row."""
+    """Return every prediction that a target has, one per row."""
     backend = backend_of(outputs)
     k = int(outputs.shape[-1])
     if isinstance(target, Ndcg):

@@ -1,4 +1,4 @@
-"""The convex-concave procedure for losses that are a difference of convex functions of v.
+"""Run the convex-concave procedure for losses that are a difference of convex functions of v.
 
 Where Phi is convex in v (rectifier, maxout and log-sum-exp networks), L(v, y) = Omega^Phi(v) - Phi(v, y) +
 Omega(y) is a difference of two convex functions. Replacing Phi(., y) by its tangent at the current v gives a
@@ -26,9 +26,7 @@ from gfy.protocols import Array, Input, Stop
 
 
 class Descent(NamedTuple):
-    """theta where the procedure ended, the objective before each round and after the last, inner evaluations
-    spent.
-    """
+    """Hold the last theta, the objective before each round and after the last, and the number of inner evaluations."""
 
     theta: Any
     objectives: list[float]
@@ -36,7 +34,7 @@ class Descent(NamedTuple):
 
 
 def not_dc(problem: InnerProblem) -> str | None:
-    """Why the loss is not known to be a difference of convex functions of v; None where it is."""
+    """Return the reason why the loss is not known to be a difference of convex functions of v, or None where it is."""
     if problem.energy.in_v == "nonconvex":
         return f"{problem.energy.name} is not convex in v"
     if problem.energy.in_v == "convex" and problem.domain.extent()[0] < 0:
@@ -88,8 +86,8 @@ class ConvexConcave:
             raise UnsupportedError(f"the convex-concave procedure on {self.loss.problem.name}: {reason}")
 
     def majorant(self, v: Any, y: Array, anchor: Any) -> Array:
-        """A convex function of v that is above L(v, y) and touches it at the anchor, [...]; differentiable in
-        v.
+        """Return a convex function of v that is above L(v, y) and touches it at the anchor, [...]; it is
+        differentiable in v.
         """
         problem = self.loss.problem
         v, anchor = check_input(problem, v), check_input(problem, anchor)
@@ -97,7 +95,7 @@ class ConvexConcave:
         return self._majorant(v, y, *self._tangent(anchor, y))
 
     def minimize(self, network: Callable[[Any], Any], theta: Any, y: Array, penalty: float = 0.0) -> Descent:
-        """Minimise mean_i L(network(theta)_i, y_i) + penalty / 2 |theta|^2, theta any tree of arrays.
+        """Minimise mean_i L(network(theta)_i, y_i) + penalty / 2 |theta|^2, where theta is any tree of arrays.
 
         network(theta) is the energy's Input for all examples; where it is affine in theta the bounds are
         convex, and the objective never rises (but for rounding) whatever it is.
@@ -145,7 +143,7 @@ class ConvexConcave:
         return loss.problem.value(v, p)
 
     def _tangent(self, anchor: Input, y: Array) -> tuple[Array, Input]:
-        """Phi(anchor, y) - <slope, anchor> and the slope of Phi(., y) at the anchor."""
+        """Return Phi(anchor, y) - <slope, anchor> and the slope of Phi(., y) at the anchor."""
         backend = backend_of(anchor)
         fixed = backend.stop_gradient(anchor)
         value, pull = backend.vjp(lambda w: self.loss.problem.energy.value(w, y), fixed)
@@ -157,7 +155,7 @@ class ConvexConcave:
 
 
 def _inner(slope: Input, v: Input, like: Array) -> Array:
-    """<slope, v> for each example, all event axes summed: leaves [..., event] -> [...]."""
+    """Return <slope, v> for each example, summed over all event axes: leaves [..., event] -> [...]."""
     xp = backend_of(like).xp
     total = xp.zeros_like(like)
     for a, b in zip(leaves(slope), leaves(v), strict=True):
@@ -167,7 +165,7 @@ def _inner(slope: Input, v: Input, like: Array) -> Array:
 
 
 def _tree(like: Any, x: Array) -> Any:
-    """The vector x cut and shaped as the tree `like`."""
+    """Return the vector x cut and shaped as the tree `like`."""
     xp = backend_of(x).xp
     parts, start = [], 0
     for leaf in leaves(like):

@@ -1,5 +1,4 @@
-"""C-transforms of optimal transport: min_p C(v, p) - Lambda(p), the min counterpart of the generalized
-conjugate.
+"""Compute C-transforms of optimal transport: min_p C(v, p) - Lambda(p), the min counterpart of the conjugate.
 
 With C = -Phi and Lambda = -Omega, the C-transform is -Omega^Phi. A bilinear cost gives concave conjugates, a
 cost c(v - p) infimal convolutions, and a metric leaves a 1-Lipschitz potential alone but for its sign. With
@@ -145,7 +144,7 @@ def infimal_convolution(c: Callable[[Array], Array], f: Any, v: Array, points: A
 
 
 def named_cost(cost: Any) -> Cost:
-    """A cost by its name, or as it was given."""
+    """Return a cost by its name, or the one that was given."""
     if callable(cost):
         return cost
     if cost not in _COSTS:
@@ -172,7 +171,7 @@ _COSTS: dict[str, Cost] = {
 
 
 def _soft_min(excess: Array, gamma: float, weights: Any) -> Array:
-    """The minimum over the last axis, or its entropic softening."""
+    """Return the minimum over the last axis, or its entropic soft form."""
     backend = backend_of(excess)
     xp = backend.xp
     if gamma == 0:

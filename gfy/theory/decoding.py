@@ -1,4 +1,4 @@
-"""From the network's continuous output p in C to the prediction that a target loss wants."""
+"""Turn the network's continuous output p in C into the prediction that is best for a target loss."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def decode(problem: InnerProblem, p: Array, target: Any, k: int | None = None) -
 
 
 def as_target(target: Any, k: int | None = None) -> Target:
-    """A target loss from its name, its decomposition, or itself."""
+    """Return a target loss from its name, its decomposition, or itself."""
     if isinstance(target, Target):
         return target
     if isinstance(target, tuple) and len(target) == 3:

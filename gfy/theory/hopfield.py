@@ -1,4 +1,4 @@
-"""Retrieval from an associative memory: one convex-concave step per update."""
+"""Retrieve patterns from an associative memory: each update is one convex-concave step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gfy.protocols import Array
 
 
 class Retrieval(NamedTuple):
-    """p [..., k] after the last update, and Phi - Omega before the first update and after each, [steps + 1, ...]."""
+    """Hold p [..., k] after the last update, and Phi - Omega before the first update and after each, [steps +
+    1, ...]."""
 
     p: Array
     values: Array

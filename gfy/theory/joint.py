@@ -1,4 +1,4 @@
-"""Learning an energy together with its partition function, without solving or sampling from the model.
+"""Learn an energy together with its partition function, without solving or sampling from the model.
 
 A model p(y | x) = q(y) exp(g(x, y)) / Z(x) over a huge set Y has log Z(x) = log E_q exp(g(x, Y)) in its likelihood. As
 log Z = min_tau tau + E_q exp(g - tau) - 1, a number tau(x) that is learned beside g turns maximum likelihood into one
@@ -31,7 +31,7 @@ _NEWTON = 60  # steps on a convex piecewise linear equation, each of which ends 
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The min-min loss tau - Phi(v, y) + E_q f*(Phi(v, Y) - tau) of an energy and of its learned log-partition tau.
+    """Compute the min-min loss tau - Phi(v, y) + E_q f*(Phi(v, Y) - tau), where tau is a learned log-partition.
 
     With `divergence="kl"` (f* = exp - 1) its minimum over tau is the negative log-likelihood of
     p(y) = q(y) exp(Phi(v, y) - log Z), up to log q(y), and tau is log Z there. With "chi2", where
@@ -78,7 +78,7 @@ class JointLoss:
     def __call__(
         self, v: Any, y: Array, tau: Array, samples: Array, log_weights: Array | None = None
     ) -> Array:
-        """The loss of each example, or their mean or sum; differentiable in v and tau.
+        """Return the loss of each example, or their mean or sum; it is differentiable in v and tau.
 
         Args:
             v: the energy's Input, with batch axes [...].
@@ -109,7 +109,7 @@ class JointLoss:
 
     @guard
     def best_tau(self, v: Any, samples: Array, log_weights: Array | None = None) -> Array:
-        """The tau that minimises the loss for these samples: log Z itself where they are all of Y, each once.
+        """Return the tau that minimises the loss for these samples; it is log Z where they are all of Y, each once.
 
         Args:
             v: the energy's Input, with batch axes [...].
@@ -147,7 +147,7 @@ class JointLoss:
 
     @guard
     def density(self, v: Any, y: Array, tau: Array) -> Array:
-        """p(y) / q(y) by the learned tau: exp(Phi - tau), or max(Phi - tau, 0) for "chi2"; no sample is needed.
+        """Return p(y) / q(y) by the learned tau: exp(Phi - tau), or max(Phi - tau, 0) for "chi2"; no sample is needed.
 
         Args:
             v: the energy's Input, with batch axes [...].
@@ -169,7 +169,7 @@ class JointLoss:
 
     @guard
     def draw(self, v: Any, count: int, seed: int = 0, share: float = 0.5) -> Array:
-        """Samples of independent labels in {0, 1}^k, [count, k], in the framework and dtype of v.
+        """Return samples of independent labels in {0, 1}^k, [count, k], in the framework and dtype of v.
 
         Args:
             v: the energy's Input, which says k.
@@ -198,7 +198,7 @@ class JointLoss:
         return check_input(InnerProblem(self.energy, Zero(), Reals()), v)
 
     def _mean(self, excess: Array, logs: Array | None) -> Array:
-        """E_q f*(excess) over the first axis."""
+        """Return E_q f*(excess) over the first axis."""
         xp = backend_of(excess).xp
         if self.divergence == "kl":
             return xp.mean(xp.exp(excess if logs is None else excess + logs), axis=0) - 1
@@ -206,7 +206,7 @@ class JointLoss:
         return xp.mean(square if logs is None else square * xp.exp(logs), axis=0) + 0.5
 
     def _scores(self, v: Input, samples: Array, log_weights: Array | None) -> tuple[Array, Array | None]:
-        """Phi of every sample and example, [s, ...], and the logarithms of their weights."""
+        """Return Phi of every sample and example, [s, ...], and the logarithms of their weights."""
         axes = len(self.energy.batch_shape(v))
         if samples.ndim not in (2, axes + 2) or not samples.shape[0]:
             raise GfyValueError(
@@ -248,7 +248,8 @@ class JointLoss:
 
 
 def _spread(x: Array, ndim: int, last: int) -> Array:
-    """x [s, ...event] with axes of length 1 put after the first, until it has `ndim` axes; `last` are the event's."""
+    """Return x [s, ...event] with axes of length 1 after the first until it has `ndim` axes; `last` axes are
+    the event's."""
     if x.ndim == ndim:
         return x
     return x[(slice(None), *(None,) * (ndim - 1 - last), *(slice(None),) * last)]

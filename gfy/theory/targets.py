@@ -1,5 +1,4 @@
-"""Target losses with an affine decomposition L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y), and their
-decoders.
+"""Define target losses with a decomposition L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y), and their decoders.
 
 A network is trained with a Fenchel-Young loss and judged by one of these. The decoder calibrated for a target
 takes p to the yhat that minimises <phi(yhat), V phi(p) + b>. Shapes: p, y [..., k]; losses [...].
@@ -22,7 +21,7 @@ from gfy.sets.simplex import CappedSimplex
 
 
 class Target:
-    """The base of a target loss: what predictions are judged by, and how p is decoded for it.
+    """This class is the base of a target loss, which judges predictions and decodes p into the best one.
 
     Example:
         >>> target = gfy.AffineLoss(V=[[0.0, 1.0], [1.0, 0.0]])
@@ -35,39 +34,39 @@ class Target:
         return type(self).__name__
 
     def unsuited(self, domain: ConvexSet) -> str | None:
-        """Why predictions cannot be decoded from this set, in a sentence; None where they can."""
+        """Return the reason why predictions cannot be decoded from this set, in a sentence, or None where they can."""
         return None
 
     def decode(self, p: Array, domain: ConvexSet) -> Array:
         raise NotImplementedError(f"{self.name}.decode")
 
     def loss(self, yhat: Array, y: Array) -> Array:
-        """L(yhat, y), [...]."""
+        """Return L(yhat, y), [...]."""
         raise NotImplementedError(f"{self.name}.loss")
 
     def sigma(self, domain: ConvexSet, k: int) -> float:
-        """sup |V^T phi(yhat)| over the predictions (Euclidean norm)."""
+        """Return sup |V^T phi(yhat)| over the predictions (Euclidean norm)."""
         raise NotImplementedError(f"{self.name}.sigma")
 
     def half_diameter(self, domain: ConvexSet, k: int) -> float:
-        """Half of sup |V^T (phi(a) - phi(b))| over pairs of predictions: never above sigma, and enough for
-        the bound.
+        """Return half of sup |V^T (phi(a) - phi(b))| over pairs of predictions: never above sigma, and enough
+        for the bound.
         """
         raise NotImplementedError(f"{self.name}.half_diameter")
 
 
 class Scaled(Target):
-    """phi(y) = y and V = -scale I: decoding is one call of a linear oracle."""
+    """Represent losses with phi(y) = y and V = -scale I, which are decoded by one call of a linear oracle."""
 
     def scale(self, k: int) -> float:
         raise NotImplementedError(f"{self.name}.scale")
 
     def offset(self, k: int) -> float:
-        """b, the same for every coordinate."""
+        """Return b, which is the same for every coordinate."""
         return 0.0
 
     def predictions(self, domain: ConvexSet) -> ConvexSet:
-        """The set whose vertices are the predictions."""
+        """Return the set whose vertices are the predictions."""
         return domain
 
     def decode(self, p: Array, domain: ConvexSet) -> Array:
@@ -83,7 +82,7 @@ class Scaled(Target):
 
 @dataclass(frozen=True)
 class ZeroOne(Scaled):
-    """1 where the class is wrong: 1 - <yhat, y> on one-hot rows; decoded by the largest coordinate."""
+    """Compute 1 where the class is wrong: 1 - <yhat, y> on one-hot rows; p is decoded by its largest coordinate."""
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if domain.simplex:
@@ -101,7 +100,7 @@ class ZeroOne(Scaled):
 
 @dataclass(frozen=True)
 class Hamming(Scaled):
-    """The fraction of wrong coordinates, y in {0, 1}^k: on the unit box decoded by p > 1/2."""
+    """Compute the fraction of wrong coordinates, y in {0, 1}^k; p on the unit box is decoded by p > 1/2."""
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         if not domain.compact:
@@ -125,7 +124,7 @@ class Hamming(Scaled):
 
 @dataclass(frozen=True)
 class PrecisionAtK(Scaled):
-    """1 - (relevant among the k predicted) / k, y in {0, 1}^K: decoded by the k largest coordinates."""
+    """Compute 1 - (relevant among the k predicted) / k, y in {0, 1}^K; p is decoded by its k largest coordinates."""
 
     k: int = 1
 
@@ -145,7 +144,8 @@ class PrecisionAtK(Scaled):
 
 @dataclass(frozen=True)
 class Ndcg(Target):
-    """1 - NDCG of a ranking; decoded by sorting p, the expected *normalised* gain of each item (see `gains`).
+    """Compute 1 - NDCG of a ranking; it is decoded by sorting p, the expected *normalised* gain of each item
+    (see `gains`).
 
     A ranking is an array of item indices, best first. phi(y) are the gains (2^y - 1) over the best ranking's
     discounted sum, phi(yhat) the discounts 1 / log2(1 + rank) of the items, V = -I.
@@ -155,8 +155,8 @@ class Ndcg(Target):
         return np.asarray(1 / np.log2(2 + np.arange(k)))
 
     def gains(self, y: Array) -> Array:
-        """phi(y): the vector of C to train on for relevances y [..., k]; in [0, 1], zero where nothing is
-        relevant.
+        """Return phi(y), the vector of C to train on for relevances y [..., k]; it is in [0, 1], and 0 where
+        nothing is relevant.
         """
         backend = backend_of(y)
         xp = backend.xp
@@ -185,7 +185,7 @@ class Ndcg(Target):
 
 @dataclass(frozen=True, eq=False)
 class AffineLoss(Target):
-    """A target loss of the form L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y).
+    """Represent a target loss of the form L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y).
 
     Args:
         V: a matrix [n, n].
@@ -229,7 +229,7 @@ class AffineLoss(Target):
         return y if self.varphi is None else self.varphi(y)
 
     def costs(self, p: Array) -> Array:
-        """V phi(p) + b, [..., n]."""
+        """Return V phi(p) + b, [..., n]."""
         backend = backend_of(p)
         return matvec(backend.asarray(self.V, like=p), self.embed(p)) + backend.asarray(self.b, like=p)
 

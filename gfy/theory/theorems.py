@@ -1,4 +1,4 @@
-"""Which statements of the paper hold for a problem, each with the reason."""
+"""Say which statements of the paper hold for a problem, each with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gfy.theory.convex_concave import not_dc
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement, whether it is known to hold, and why (or why not)."""
+    """Hold a statement, whether it is known to hold, and why (or why not)."""
 
     statement: str
     holds: bool
@@ -21,12 +21,12 @@ class Finding:
 
 
 def findings(problem: InnerProblem, k: int | None) -> list[Finding]:
-    """Every statement, in the paper's order."""
+    """Return every statement, in the paper's order."""
     return [*_conjugate(problem), *_loss(problem, k), *_biconjugate(problem, k)]
 
 
 def unique(problem: InnerProblem) -> tuple[bool, str]:
-    """Whether p* is unique for every v."""
+    """Return whether p* is unique for every v."""
     gamma = problem.regularizer.strong_convexity(problem.domain)
     if not problem.concave:
         return False, f"{problem.energy.name} is not concave in p: there may be several maxima"
@@ -45,7 +45,7 @@ def unique(problem: InnerProblem) -> tuple[bool, str]:
 
 
 def closed_form(problem: InnerProblem, k: int | None) -> tuple[bool, str]:
-    """Whether p* has a formula, and which."""
+    """Return whether p* has a formula, and which."""
     energy, domain, regularizer = problem.energy, problem.domain, problem.regularizer
     if energy.linear:
         reason = regularizer.no_argmax(domain)
@@ -66,7 +66,7 @@ def closed_form(problem: InnerProblem, k: int | None) -> tuple[bool, str]:
 
 
 def loss_in_v(problem: InnerProblem) -> tuple[str, str]:
-    """What the loss is as a function of v, and why."""
+    """Return what kind of function of v the loss is, and why."""
     if problem.energy.in_v == "linear":
         return "convex", f"{problem.energy.name} is linear in v"
     reason = not_dc(problem)
@@ -182,7 +182,7 @@ def _biconjugate(problem: InnerProblem, k: int | None) -> Iterator[Finding]:
 
 
 def joint_smoothness(problem: InnerProblem) -> float | None:
-    """beta with Phi beta-smooth in (v, p) for all v, p in C (Euclidean); None where none is known."""
+    """Return beta with Phi beta-smooth in (v, p) for all v, p in C (Euclidean), or None where none is known."""
     return problem.energy.joint_smoothness(problem.domain.extent())
 
 
