@@ -1,4 +1,4 @@
-"""Inner solvers: one algorithm per file, each behind `gfy.protocols.InnerSolver`."""
+"""Provide the inner solvers: one algorithm per file, each behind `gfy.protocols.InnerSolver`."""
 
 from gfy.calling.guard import guard_all
 from solvers.amortised.solver import Amortised

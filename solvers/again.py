@@ -1,4 +1,4 @@
-"""A second solver for the examples that a first one leaves unsolved.
+"""Run a second solver on the examples that a first one leaves unsolved.
 
 Staging a second method would cost every user its compilation, for examples that hardly anybody meets. On a processor
 the second solver therefore runs on the host, in NumPy and float64, on those examples alone.
@@ -19,7 +19,7 @@ from solvers.peers.host import shaped, unflat
 def again(
     solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, solved: Array
 ) -> Solution:
-    """The solver's answers; those of the examples that are `solved` [...] already may be anything."""
+    """Return the solver's answers; the answers of examples that are already `solved` [...] may be anything."""
     backend = backend_of(v)
     if not (_in_numpy(problem) and backend.on_host(*leaves(v))):
         return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
@@ -48,7 +48,7 @@ def again(
 
 
 def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -> Solution:
-    """Of each example the answer that converged, and of two that did not the one with the higher value."""
+    """Return for each example the answer that converged, and of two that did not the one with the higher value."""
     xp = backend_of(v).xp
     higher = problem.value(v, second.p) > problem.value(v, first.p)
     taken = ~first.converged & (second.converged | higher)
@@ -64,13 +64,13 @@ def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -
 
 
 def _in_numpy(problem: InnerProblem) -> bool:
-    """Whether the energy's derivatives need no framework."""
+    """Return whether the energy's derivatives need no framework."""
     energy = problem.energy
     return energy.array_api and energy.explicit_hessian and hasattr(energy, "ranks")
 
 
 def _examples(problem: InnerProblem, v: Any, batch: tuple[int, ...], which: np.ndarray) -> Any:
-    """Some examples of a batch along one axis, in float64; what the batch shares stays shared."""
+    """Return some examples of a batch along one axis, in float64; what the batch shares stays shared."""
     ranks = problem.energy.ranks
 
     def take(leaf: np.ndarray, rank: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which solver serves a problem best, by what the problem provides and its size."""
+"""Choose the solver that serves a problem best, by what the problem provides and its size."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ _MOST_RANK = 64  # above it an m x m system an example and a step costs more tha
 
 
 class Choice(NamedTuple):
-    """A solver and the reason it was picked, in a sentence."""
+    """Hold a solver and a sentence with the reason why it was chosen."""
 
     solver: Any
     reason: str
 
 
 class _Plan(NamedTuple):
-    """A solver, its framework's solve where compiled code serves the problem, who is asked next, for how many steps."""
+    """Hold a solver, the solve of its framework where compiled code serves, the second solver, and if the
+    first is short."""
 
     solver: Any
     otherwise: call.Framework | None
@@ -90,7 +91,7 @@ class Auto:
         return self.choose(problem).solver.unsupported(problem)
 
     def choose(self, problem: InnerProblem, v: Input | None = None) -> Choice:
-        """The solver and the reason; v's shapes refine the choice where they matter."""
+        """Return the solver and the reason; v's shapes refine the choice where they matter."""
         energy = problem.energy
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
@@ -139,7 +140,7 @@ class Auto:
         return backend.cond(found.converged.all(), lambda found: found, more, found)
 
     def _plan(self, problem: InnerProblem, v: Input) -> _Plan:
-        """Who solves it and who is asked next, remembered where what v looks like can be: calls are short."""
+        """Return the first and the second solver; the choice is cached by the form of v, because calls are short."""
         look = call.look(v)
         key = (problem, look)
         try:
@@ -159,7 +160,7 @@ class Auto:
         return plan
 
     def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
-        """Who is asked about the examples that the chosen solver leaves unsolved; None where nobody is."""
+        """Return the second solver, for examples that the chosen one leaves unsolved, or None where there is none."""
         if problem.energy.metric is not None:
             # a metric's closed form serves the examples whose v lies in C; the others are iterated
             other = DualNewton() if problem.energy.kinked else ProjectedGradient()
@@ -171,7 +172,7 @@ class Auto:
         return InteriorPoint() if small else None
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
-        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""
         return response(problem, v, p)
 
     # unrolling differentiates a solver whose steps do not depend on which problem it is
@@ -184,7 +185,7 @@ class Auto:
 
 
 def _compiled(problem: InnerProblem, v: Input) -> bool:
-    """Whether compiled Newton steps serve the problem, and its size is one at which they are the fastest."""
+    """Return whether compiled Newton steps serve the problem and are the fastest at its size."""
     if ActiveSet().unsupported(problem) is not None or not call.serves(problem, v):
         return False
     most = _MOST_FREE if problem.regularizer.quadratic else _MOST_ENTROPIC

@@ -1,4 +1,4 @@
-"""A cache at a time: heavy examples are solved a few together, so that their inputs come from memory once.
+"""Solve heavy examples in chunks that fit the cache, so that their inputs are read from memory once.
 
 A step on a dense U reads all of U. With the whole batch in every step that is a trip to memory a step; with a few
 examples whose U fits in the cache, all their steps together are one trip. They also stop as soon as they are done.
@@ -18,7 +18,7 @@ from gfy.protocols import Array, Input, Solution
 def in_chunks(
     problem: InnerProblem, v: Input, p0: Array | None, solve: Callable[[Input, Array | None], Solution]
 ) -> Solution:
-    """solve(v, p0), chunk by chunk where that pays: on one processor, along one batch axis; the same answers."""
+    """Return solve(v, p0), in chunks where that is faster (one processor, one batch axis); the answers are the same."""
     ranks: dict[str, int] = getattr(problem.energy, "ranks", {})
     size = _chunk(problem, v, p0, ranks)
     if size is None:
@@ -33,7 +33,7 @@ def in_chunks(
 
 
 def _chunk(problem: InnerProblem, v: Input, p0: Array | None, ranks: dict[str, int]) -> int | None:
-    """How many examples at a time; None for all of them at once."""
+    """Return how many examples are solved at a time, or None for all of them at once."""
     backend = backend_of(v)
     if not ranks or not backend.staged or not backend.on_host(*v):
         return None

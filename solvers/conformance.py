@@ -1,4 +1,4 @@
-"""Checks that a solver keeps the protocol, which anyone can run on a solver of their own.
+"""Check that a solver keeps the protocol; anyone can run these checks on a solver of their own.
 
 `run(solver)` returns rows (check, ok, detail), and `gfy check NAME` prints them.
 """
@@ -20,7 +20,7 @@ BATCH, K = 3, 5
 
 
 class Row(NamedTuple):
-    """One check, whether it passed, and what was seen."""
+    """Hold one check, whether it passed, and what was observed."""
 
     check: str
     ok: bool
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A small problem and a batch of its inputs in NumPy float64."""
+    """Hold a small problem and a batch of its inputs in NumPy float64."""
 
     problem: Any
     v: Any
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def cases(seed: int = 0) -> list[Case]:
-    """Small problems that together touch every kind of energy, regularizer and set."""
+    """Return small problems that together cover every kind of energy, regularizer and set."""
     rng = np.random.default_rng(seed)
     u, A = rng.normal(size=(BATCH, K)), rng.normal(size=(BATCH, K, 2))
     U = -np.einsum("bij,bkj->bik", *(2 * [rng.normal(size=(BATCH, K, K))])) / K
@@ -103,7 +103,7 @@ def _place(case: Case, backend: str, dtype: str = "float64") -> Any:
 
 
 def _solve(solver: Any, case: Case, backend: str, v: Any, p0: Any = None) -> Any:
-    """Staged where the framework stages: this is how solvers are used."""
+    """Solve as solvers are used: staged where the framework stages."""
     work = get_backend(backend).jit(lambda v, p0: solver.solve(case.problem, v, p0, STOP))
     return work(v, p0)
 
@@ -216,6 +216,6 @@ FULL: tuple[Callable[..., Row], ...] = (
 
 
 def show(rows: list[Row]) -> Iterator[str]:
-    """The rows as lines of text."""
+    """Return the rows as lines of text."""
     for row in rows:
         yield f"{'ok  ' if row.ok else 'FAIL'}  {row.check}: {row.detail}"

@@ -1,4 +1,4 @@
-"""The only loop: repeat a solver's step until every example has finished.
+"""Define the only loop: repeat a solver's step until every example has finished.
 
 Each example has its own flag. A finished one is frozen; one whose step becomes NaN or infinite keeps its last
 finite, feasible p and reports `converged=False`; no example waits for a number that rounding does not allow. Why an
@@ -24,7 +24,7 @@ _FEW = 4  # once a quarter of the batch is left, it goes on alone
 
 
 class Run(NamedTuple):
-    """Where the loop stands: the solver's state, steps [...] of each example, which are active, steps in all.
+    """Hold the state of the loop: the solver's state, the steps [...] of each example, which are active, all steps.
 
     `stalled` [...]: whose last step had an infinite error at a finite p, by which a solver says that it is stuck.
     """
@@ -64,7 +64,7 @@ def run(
 
 
 def check(solver: Any, problem: InnerProblem, v: Input | None = None) -> None:
-    """Raise the solver's own sentence where it does not serve the problem, and one where v is in half precision."""
+    """Raise the solver's own sentence where it does not serve the problem, and another where v is in half precision."""
     reason = solver.unsupported(problem)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
@@ -126,7 +126,8 @@ def iterate(
 
 
 def splitter(problem: InnerProblem, v: Input, state: Any) -> Callable[[Any, Array], Any] | None:
-    """How to take some examples out of v, where the batch is one long axis; None where it would not pay."""
+    """Return a function that takes some examples out of v where the batch is one long axis, or None where it
+    does not pay."""
     ranks = getattr(problem.energy, "ranks", None)
     if ranks is None or state.error.ndim != 1 or state.error.shape[0] < _LONG:
         return None
@@ -147,7 +148,7 @@ def splitter(problem: InnerProblem, v: Input, state: Any) -> Callable[[Any, Arra
 
 
 def _numbers(leaf: Array, rank: int) -> int:
-    """How many numbers one example's part of a leaf has."""
+    """Return how many numbers one example's part of a leaf has."""
     return math.prod(leaf.shape[leaf.ndim - rank :])
 
 
@@ -166,13 +167,13 @@ def _scatter(backend: Backend, now: Run, rest: Run, index: Array) -> Run:
 
 
 def finished(state: Any, stop: Stop) -> Array:
-    """Which examples have converged, [...] bool."""
+    """Return which examples have converged, [...] bool."""
     done = state.error <= stop.tol
     return done | (state.error <= state.noise) if hasattr(state, "noise") else done
 
 
 def freeze(xp: Any, active: Array, new: Any, old: Any) -> Any:
-    """The new state where active, the old one elsewhere."""
+    """Return the new state where active, and the old one elsewhere."""
 
     def pick(fresh: Array, kept: Array) -> Array:
         if fresh.ndim < active.ndim:
@@ -191,7 +192,7 @@ def solution(
     p: Array | None = None,
     gap: Array | None = None,
 ) -> Solution:
-    """What the loop found, and what may be said of it; an example that never had a finite p gets a point of C.
+    """Return the solution of the loop with its verdict; an example that never had a finite p gets a point of C.
 
     A state that knows the gap [...] at its p says so in a field `gap`, or gives a field `bound` of the maximum.
     """
@@ -215,7 +216,8 @@ def solution(
 
 
 def _feasible(problem: InnerProblem, v: Input, p: Array, gap: Array | None) -> tuple[Array, Array | None]:
-    """p, projected where its sum is off by more than rounding, as the multiplier of large scores may leave it."""
+    """Return p, projected where its sum is off by more than rounding, as the multiplier of large scores may
+    leave it."""
     total = problem.domain.total
     if total is None:
         return p, gap
@@ -233,7 +235,7 @@ def _feasible(problem: InnerProblem, v: Input, p: Array, gap: Array | None) -> t
 
 
 def all_finite(p: Array) -> Array:
-    """Which rows of p [..., k] hold no NaN and no infinity: 0 times either is NaN, and zeros cannot overflow a sum."""
+    """Return which rows of p [..., k] hold no NaN and no infinity: 0 times either is NaN, and zeros cannot overflow."""
     backend = backend_of(p)
     quick = backend.xp.isfinite(p.sum(-1))  # all are finite where their sum is: no array of zeros is made
     if backend.is_concrete(quick) and bool(backend.xp.all(quick)):
@@ -242,7 +244,7 @@ def all_finite(p: Array) -> Array:
 
 
 def _somewhere(problem: InnerProblem, like: Array) -> Array:
-    """A point of C, shaped as `like`; a set may have a linear oracle and nothing else."""
+    """Return a point of C with the shape of `like`; a set may have a linear oracle and nothing else."""
     try:
         return problem.domain.center(like)
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""A solver to copy: projected gradient steps of a length that the energy's own bound makes safe.
+"""Copy this solver to write your own: projected gradient steps of a length that the energy's own bound makes safe.
 
 Copy this file, rename the class, replace `init` and `step`, then run `gfy check path/to/your_file.py:YourSolver`.
 """
@@ -15,7 +15,7 @@ from solvers.loop import run
 
 
 class State(NamedTuple):
-    """What is carried from step to step. Needs `p` [..., k] and `error` [...]; anything else is yours."""
+    """Hold what is carried from step to step. It needs `p` [..., k] and `error` [...]; any other field is yours."""
 
     p: Array
     error: Array
@@ -23,7 +23,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Template:
-    """p <- project(p + grad(p) / L), L from the energy's own bound; p [..., k].
+    """Take steps p <- project(p + grad(p) / L), with L from the energy's own bound; p is [..., k].
 
     Configuration is frozen fields (none here). Leading axes are batch: never loop over them.
     """
@@ -33,7 +33,7 @@ class Template:
         return "Template"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
-        """The reason, in a sentence, where the solver cannot serve; None where it can."""
+        """Return the reason why the solver cannot serve the problem, in a sentence, or None where it can."""
         if not problem.regularizer.quadratic or problem.regularizer.zero:
             return f"{problem.regularizer.name} is not quadratic, so a safe step length is not known"
         if not (problem.energy.concave and problem.energy.smooth):

@@ -1,4 +1,4 @@
-"""What may be said of a p that a solver returns: its duality gap in its own dtype, and what rounding leaves of it.
+"""Judge a p that a solver returns by its duality gap in its own dtype and by what rounding can cause of it.
 
 A solver stops on a measure of its own, of an iterate that may not be the one it returns. Here the returned p is looked
 at once more: one gradient and one argmax map, the price of a step. `converged` is then a statement about that p.
@@ -20,7 +20,8 @@ _STEEP = 1e3  # an entropy's gradient on the boundary, where there is no argmax 
 
 
 def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array]:
-    """Omega*(g) + Omega(p) - <g, p> with g = grad_p Phi(v, p), [...], and g [..., k]: a bound of p's suboptimality.
+    """Return Omega*(g) + Omega(p) - <g, p> with g = grad_p Phi(v, p), [...], and g [..., k]; it bounds p's
+    suboptimality.
 
     Where p_Omega is not known on C it is the Frank-Wolfe gap; for a Phi that is not concave it measures stationarity.
     """
@@ -49,7 +50,7 @@ def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array
 def rounding_floor(
     problem: InnerProblem, v: Input, p: Array, g: Array | None = None, eps: float | None = None
 ) -> Array:
-    """The gap, [...], below which a p held with relative precision `eps` (its dtype's) cannot be told from p*.
+    """Return the gap, [...], below which a p held with relative precision `eps` (its dtype's) cannot be told from p*.
 
     A score g_j = grad_p Phi(v, p)_j is known up to d_j = 16 eps (|g_j| + h_j sum_i h_i |p_i|), with h_j^2 the curvature
     of Phi along coordinate j: the sum bounds the terms that are added to make g_j. Scores off by d cost a gap of at
@@ -71,7 +72,8 @@ def rounding_floor(
 
 
 def cost_of(problem: InnerProblem, off: Array) -> Array:
-    """The largest gap that scores off by at most off [..., k] >= 0 can cost, [...]: see `rounding_floor`."""
+    """Return the largest gap that errors of the scores of at most off [..., k] >= 0 can cause, [...]: see
+    `rounding_floor`."""
     xp = backend_of(off).xp
     mu = problem.regularizer.strong_convexity(problem.domain)
     cost = _reach(problem, off)
@@ -88,7 +90,8 @@ def results(
     otherwise: Array,
     gap: Array | None = None,
 ) -> Array:
-    """Why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap at p agrees.
+    """Return the reason why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap
+    at p agrees.
 
     `done` says where the solver's own test was met, `otherwise` is the result where it was not, and `gap` may be
     given by a solver that has it at this p.
@@ -115,12 +118,12 @@ def results(
 
 
 def converged(result: Array) -> Array:
-    """Whether a result is one of the two good ones, [...] bool."""
+    """Return whether a result is one of the two good ones, [...] bool."""
     return result <= int(Result.ROUNDING_FLOOR)
 
 
 def _bend(problem: InnerProblem, v: Input) -> Array | None:
-    """h [..., k] (or [..., 1]) with |d^2 Phi / dp_i dp_j| <= h_i h_j; None where it is zero or unknown."""
+    """Return h [..., k] (or [..., 1]) with |d^2 Phi / dp_i dp_j| <= h_i h_j, or None where it is zero or unknown."""
     xp = backend_of(v).xp
     curvature = problem.energy.curvature(v)
     if curvature is not None:
@@ -130,7 +133,8 @@ def _bend(problem: InnerProblem, v: Input) -> Array | None:
 
 
 def _reach(problem: InnerProblem, off: Array) -> Array:
-    """off_j w_j with w_j how far C reaches along coordinate j, [..., k]; infinite where C is not bounded."""
+    """Return off_j w_j, [..., k], where w_j is the width of C along coordinate j; it is infinite where C is
+    not bounded."""
     xp = backend_of(off).xp
     if problem.domain.banded:
         low, high = problem.domain.bounds(off)

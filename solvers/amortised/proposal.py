@@ -1,4 +1,4 @@
-"""A small network that proposes p*, fitted in closed form to problems that were solved along a training."""
+"""Fit a small network that proposes p*, in closed form, to problems that were solved along a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gfy.protocols import Array, Input
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A network with one hidden layer that maps the input v of a problem to a point of C near p*(v).
+    """Represent a network with one hidden layer that maps the input v of a problem to a point of C near p*(v).
 
     It reads the gradient of Phi at the middle of C, the response of Omega to it, and the gradient there: 3 k numbers,
     whatever the energy. Instances are made by `ProposalLearner.proposal`; a fitted one does not change, so that a
@@ -45,14 +45,14 @@ class Proposal:
 
     @property
     def layers(self) -> tuple[np.ndarray, ...]:
-        """The arrays, in the order of the arguments: `Proposal(problem, *layers)` is the same proposal again.
+        """Return the arrays in the order of the arguments: `Proposal(problem, *layers)` is the same proposal again.
 
         A function that JAX compiles may take them as arguments; a later fit then needs no second compilation.
         """
         return self.shift, self.scale, self.hidden, self.offset, self.readout
 
     def __call__(self, v: Input) -> Array:
-        """The proposed p, [..., k], in the framework and dtype of v; `Amortised` projects it onto C."""
+        """Return the proposed p, [..., k], in the framework and dtype of v; `Amortised` projects it onto C."""
         k = self.readout.shape[-1]
         if self.problem.energy.dim(v) != k:
             raise GfyValueError(
@@ -68,7 +68,7 @@ class Proposal:
 
 
 class ProposalLearner:
-    """Learns a `Proposal` from solved problems: one ridge regression, its sums kept up to date batch by batch.
+    """Learn a `Proposal` from solved problems by one ridge regression, whose sums are updated batch by batch.
 
     Args:
         problem: the inner problem whose solutions are seen.
@@ -136,7 +136,7 @@ class ProposalLearner:
         self._cross = self.keep * self._cross + design.T @ target
 
     def proposal(self) -> Proposal:
-        """The `Proposal` that fits the problems seen so far best.
+        """Return the `Proposal` that fits the problems seen so far best.
 
         Raises:
             GfyValueError: where no problem was seen yet.
@@ -148,7 +148,7 @@ class ProposalLearner:
         return Proposal(self.problem, *self._layers, np.linalg.solve(system, self._cross))
 
     def _begin(self, read: np.ndarray, k: int) -> None:
-        """Fix the first layer by the first batch: numbers are brought to mean 0 and size 1, weights are drawn."""
+        """Fix the first layer by the first batch: numbers are scaled to mean 0 and size 1, and weights are drawn."""
         rng = np.random.default_rng(self.seed)
         width = read.shape[-1]
         spread = read.std(0)
@@ -160,7 +160,7 @@ class ProposalLearner:
 
 
 def readings(problem: InnerProblem, v: Input) -> Array:
-    """What a proposal reads of a problem, [..., 3 k]: two gradients of Phi and Omega's response between them."""
+    """Return the features of a problem, [..., 3 k]: two gradients of Phi and Omega's response between them."""
     backend = backend_of(v)
     omega, domain = problem.regularizer, problem.domain
     shape = (*problem.energy.batch_shape(v), problem.energy.dim(v))

@@ -1,4 +1,4 @@
-"""A learned start, a few Newton steps, and the certificate that sends the rest to the full solver."""
+"""Start from a learned proposal, take a few Newton steps, and use the full solver where the certificate fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from solvers.loop import all_finite, check
 
 @dataclass(frozen=True)
 class Amortised:
-    """A proposal of p*, a few steps of a fast solver from there, and the full solver where the certificate says so.
+    """Start from a proposal of p*, take a few fast steps, and use the full solver where the certificate says so.
 
     The duality gap at the finished p, computed per example, decides: an example whose gap is within the tolerance (or
     within rounding) is answered, and each other example is solved by `fallback` from there. `converged` and `result`
@@ -105,7 +105,7 @@ class Amortised:
     def attempt(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
-        """What stands before any fallback: `converged` [...] says which examples the certificate accepted.
+        """Return the state before any fallback: `converged` [...] says which examples the certificate accepted.
 
         Args:
             problem: the energy, the regularizer and the set.
@@ -130,7 +130,7 @@ class Amortised:
             return certified(problem, v, finish.solve(problem, v, start, short), stop)
 
     def _start(self, problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
-        """p0, else the proposed start in C, which is the middle of C where a proposal is not finite."""
+        """Return p0, or else the proposed start in C, which is the middle of C where a proposal is not finite."""
         if p0 is not None or self.proposal is None:
             return None if p0 is None else problem.initial_point(v, p0)
         backend = backend_of(v)
@@ -160,7 +160,7 @@ def _reason(fallback: Any, finish: Any, problem: InnerProblem) -> str | None:
 
 
 def certified(problem: InnerProblem, v: Input, found: Solution, stop: Stop) -> Solution:
-    """What a solver found, its claim to have converged held against the duality gap at the p that it returns."""
+    """Return what a solver found, after its claim to have converged is checked by the duality gap at its p."""
     xp = backend_of(found.p).xp
     result = xp.astype(xp.zeros_like(found.error), xp.int32) if found.result is None else found.result
     held = verdict.results(problem, v, found.p, found.error, stop, found.converged, result)

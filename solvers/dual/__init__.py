@@ -1,1 +1,1 @@
-"""Newton's method on the dual problem and its cases."""
+"""Solve the dual problem by Newton's method, with its special cases."""

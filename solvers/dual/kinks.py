@@ -1,4 +1,4 @@
-"""Concave energies with kinks, from the dual: the multipliers of their rectifiers are the unknowns.
+"""Solve concave energies with kinks from the dual, where the multipliers of their rectifiers are the unknowns.
 
 The method is `gfy.saddle`, which certificates and gradients use as well; here it runs behind the protocol.
 """
@@ -14,7 +14,8 @@ MOST_STEPS = 100  # an interior-point method that has not ended by then does not
 
 
 def unsupported(problem: InnerProblem) -> str | None:
-    """Why the dual does not serve a concave energy with kinks, in a sentence; None where it does."""
+    """Return the reason why the dual does not serve a concave energy with kinks, in a sentence, or None where
+    it does."""
     return saddle.unsupported(problem.regularizer, problem.domain)
 
 

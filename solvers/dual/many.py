@@ -1,4 +1,4 @@
-"""Semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(u - A t), t in R^m, for any set where p_Omega is known.
+"""Run semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(u - A t), t in R^m, for any set where p_Omega is known.
 
 D is 1-strongly convex with gradient t - A^T p(t) and generalised Hessian I + A^T J A, J = dp_Omega/dtheta; a line
 search on D makes the method global. Its value at t is an upper bound of the maximum, so D(t) minus the value at p
@@ -22,7 +22,7 @@ HALVINGS = 40
 
 
 class State(NamedTuple):
-    """p [..., k] = p_Omega(u - A t), t and F = t - A^T p [..., m], D [...]."""
+    """Hold p [..., k] = p_Omega(u - A t), t and F = t - A^T p [..., m], D [...]."""
 
     p: Array
     t: Array
@@ -70,7 +70,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
 
 
 def _hessian(problem: InnerProblem, u: Array, A: Array, state: State) -> Array:
-    """I + A^T J A, [..., m, m]; on boxes and simplices J is diagonal but for one multiplier."""
+    """Return I + A^T J A, [..., m, m]; on boxes and simplices J is diagonal except for one multiplier."""
     if not problem.domain.banded:
         theta = u - matvec(A, state.t)
         columns = transpose(A) + 0 * theta[..., None, :]
@@ -94,7 +94,7 @@ def _at(problem: InnerProblem, u: Array, A: Array, t: Array) -> tuple[Array, Arr
 
 
 def _error(t: Array, F: Array) -> tuple[Array, Array]:
-    """|F|, which bounds |t - t*|; and what rounding leaves of it."""
+    """Return |F|, which bounds |t - t*|, and the part of it that rounding causes."""
     backend = backend_of(t)
     size = backend.xp.max(backend.xp.abs(t), axis=-1) + backend.xp.max(backend.xp.abs(F - t), axis=-1)
     return backend.xp.max(backend.xp.abs(F), axis=-1), 4 * backend.eps(t) * size

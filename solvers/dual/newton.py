@@ -1,4 +1,4 @@
-"""Newton's method on the dual of a low-rank problem: m unknowns instead of k."""
+"""Solve the dual of a low-rank problem by Newton's method, with m unknowns instead of k."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class DualNewton:
         return by_framework(problem, v, p0, stop)
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
-        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""
         return response(problem, v, p)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
@@ -101,7 +101,7 @@ class DualNewton:
 
 
 def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """The framework's own steps: one unknown per example and its bracket, or `init` and `step` of the solver."""
+    """Take the framework's own steps: one unknown per example and its bracket, or `init` and `step` of the solver."""
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, LowRank)
     if not _scalar(problem, curvature):
@@ -123,7 +123,7 @@ def _kinked(problem: InnerProblem) -> bool:
 
 
 def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop) -> tuple[Array, Array]:
-    """p with its last digits and a bound of its gap; `square` [...] is |F|^2 = |t - A^T p|^2.
+    """Return p corrected to its last digits and a bound of its gap; `square` [...] is |F|^2 = |t - A^T p|^2.
 
     p = p_Omega(grad Phi(p) - A F), so that its gap is at most |A|^2 |F|^2 / (2 mu).
     """
@@ -137,6 +137,6 @@ def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop
 
 
 def _scalar(problem: InnerProblem, curvature: LowRank) -> bool:
-    """Whether there is one unknown per example: the rank is 1 and sum p is free."""
+    """Return whether there is one unknown per example: the rank is 1 and sum p is free."""
     domain = problem.domain
     return curvature.A.shape[-1] == 1 and domain.banded and domain.total is None

@@ -1,4 +1,4 @@
-"""Rank 1 on a box: t = sum_j a_j q(u_j - a_j t), one increasing equation an example.
+"""Solve rank 1 on a box: t = sum_j a_j q(u_j - a_j t) is one increasing equation per example.
 
 F(t) = t - <a, q(u - a t)> has F' >= 1, so |F(t)| bounds the distance to the root and every evaluation gives a bracket.
 Newton's step is taken where it falls strictly inside the bracket and the bracket keeps shrinking; otherwise the
@@ -20,7 +20,7 @@ from solvers.methods.response import respond
 
 
 class State(NamedTuple):
-    """All [...]: the next t to evaluate, the root's bracket, its width two steps ago, |F| at the last t.
+    """Hold, all [...], the next t to evaluate, the root's bracket, its width two steps ago, and |F| at the last t.
 
     `best` is the evaluated t with the smallest |F|, and `error` is |F| there. `noise` is infinite once the bracket is
     no wider than rounding.
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """u and a [..., k] of Phi = <u, p> - <a, p>^2 / 2; `total` = sum a, where `solvers.kernels.scalar_dual` serves."""
+    """Hold u and a [..., k] of Phi = <u, p> - <a, p>^2 / 2, and `total` = sum a where `kernels.scalar_dual` serves."""
 
     u: Array
     a: Array
@@ -53,7 +53,7 @@ def parts(problem: InnerProblem, v: Input) -> Parts:
 
 
 def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Array]:
-    """<a, p(t)> and minus its derivative in t, [...]."""
+    """Return <a, p(t)> and minus its derivative in t, [...]."""
     if given.total is not None:
         return scalar_dual.evaluate(problem, given.u, given.a, given.total, t)
     found = []
@@ -65,7 +65,7 @@ def evaluate(problem: InnerProblem, given: Parts, t: Array) -> tuple[Array, Arra
 
 
 def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
-    """p(t), [..., k]."""
+    """Return p(t), [..., k]."""
     if given.total is not None:
         return scalar_dual.primal(problem, given.u, given.a, t)
     pieces = scalar_dual.pieces(problem, given.u, given.a)
@@ -111,5 +111,5 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
 
 
 def inner(a: Array, b: Array) -> Array:
-    """<a, b> over the last axis: in one kernel where the framework has one, else fused with what makes b."""
+    """Return <a, b> over the last axis, in one kernel where the framework has one, else fused with what makes b."""
     return (backend_of(b).fused("inner", a, b) or dot)(a, b)

@@ -1,1 +1,1 @@
-"""Compiled loops for processors, and how the two frameworks call them."""
+"""Provide compiled loops for processors, and the calls of both frameworks to them."""

@@ -1,4 +1,4 @@
-"""max <b, p> + 1/2 <p, U p> - c/2 |p|^2 on a box, one example at a time: sweeps, then Newton on the free coordinates.
+"""Maximise <b, p> + 1/2 <p, U p> - c/2 |p|^2 on a box, one example at a time, by sweeps and Newton on free coordinates.
 
 A sweep sets each coordinate to its best value and brings the gradient g up to date, which costs nothing for a
 coordinate that stays at its bound. A few of them find nearly all bounds that are active; Newton's step on the
@@ -32,7 +32,7 @@ def clamp(x, low, high):
 
 @piece
 def gradient(b, U, c, p, g):
-    """g = b + U p - c p."""
+    """Compute g = b + U p - c p."""
     k = p.shape[0]
     for j in range(k):
         g[j] = b[j] - c * p[j]
@@ -43,7 +43,7 @@ def gradient(b, U, c, p, g):
 
 @piece
 def sweep(U, c, scale, low, high, p, g):
-    """Each coordinate to its best value; returns how many became free or fixed."""
+    """Set each coordinate to its best value; return how many became free or fixed."""
     k = p.shape[0]
     changed = 0
     for j in range(k):
@@ -59,7 +59,8 @@ def sweep(U, c, scale, low, high, p, g):
 
 @piece
 def residual(c, low, high, p, g):
-    """The largest |p_Omega(grad Phi(p)) - p|: 0 at the solution, and at least 1/c times the bound of its distance."""
+    """Return the largest |p_Omega(grad Phi(p)) - p|: it is 0 at the solution, and at least 1/c times the
+    bound of its distance."""
     worst, sound = 0.0, 0.0
     for j in range(p.shape[0]):
         worst = max(worst, abs(clamp(p[j] + g[j] / c, low[j], high[j]) - p[j]))
@@ -69,7 +70,7 @@ def residual(c, low, high, p, g):
 
 @piece
 def free_coordinates(low, high, p, g, which):
-    """The coordinates that are not held at a bound by their gradient."""
+    """Find the coordinates that are not held at a bound by their gradient."""
     n = 0
     for j in range(p.shape[0]):
         which[n] = j
@@ -79,7 +80,7 @@ def free_coordinates(low, high, p, g, which):
 
 @piece
 def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
-    """p and g after a Newton step on the coordinates which[:n]; returns whether the step was taken whole."""
+    """Update p and g by a Newton step on the coordinates which[:n]; return whether the whole step was taken."""
     k = p.shape[0]
     rows = _gather(U, -1.0, which, n, T)
     for a in range(n):
@@ -116,7 +117,7 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
 
 @piece
 def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh, scale):
-    """Solve for p, which holds the start; g takes the gradient. Returns the error, the steps and why it ended.
+    """Solve for p, which holds the start; g takes the gradient. Return the error, the steps and why it ended.
 
     Whether rounding is the reason for what is left is not said here: `dense` goes on from p and says it.
     """

@@ -1,4 +1,4 @@
-"""When compiled code serves a problem, and how it is called: the one place that decides.
+"""Decide when compiled code serves a problem, and call it; this is the one place that decides.
 
 It serves quadratic concave energies with quadratic and entropic separable regularizers on boxes and (capped)
 simplices, with a dense U or with U = -A A^T of low rank, where numba is installed and the arrays are float32 or
@@ -35,7 +35,8 @@ _ALONE = 12_000  # numbers, some 50 microseconds of work: less is done before a 
 
 
 class Facts(NamedTuple):
-    """What the kernels must know of a problem: which method, omega's kind, its curvature or gamma, tilt, and sum p."""
+    """Hold the facts of a problem for the kernels: the method, omega's kind, its curvature or gamma, tilt,
+    and sum p."""
 
     method: float
     kind: float
@@ -45,7 +46,8 @@ class Facts(NamedTuple):
 
 
 def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
-    """Whether `solve` may be called: numba is there, the arrays are the host's, the problem is of a kernel's kind.
+    """Return whether `solve` may be called: numba is installed, the arrays are the host's, and a kernel
+    serves the problem.
 
     A tolerance that JAX traces is not known when the call is staged: the framework's own loops take it.
     """
@@ -64,7 +66,7 @@ def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
 
 
 def look(v: Input) -> tuple[Any, ...] | None:
-    """What v looks like to those who choose a solver, hashable; None where it cannot be remembered (while staging)."""
+    """Return a hashable form of v for the choice of a solver, or None where it cannot be cached (while staging)."""
     if not backend_of(v).is_concrete(v):
         return None
     found: list[Any] = [native.installed(), type(v)]
@@ -76,7 +78,8 @@ def look(v: Input) -> tuple[Any, ...] | None:
 
 
 def prepare() -> None:
-    """Compile every program, or read it from disk, where numba is installed: some seconds once per processor."""
+    """Compile every program, or read it from disk, where numba is installed: this takes some seconds once per
+    processor."""
     if native.installed():
         host = import_module("solvers.kernels.host_call")
         host.address()
@@ -86,7 +89,7 @@ def prepare() -> None:
 
 @lru_cache(maxsize=256)
 def facts_of(problem: InnerProblem) -> Facts | None:
-    """The facts of a problem that the kernels know, None for any other."""
+    """Return the facts of a problem that the kernels serve, or None for any other."""
     omega, domain = problem.regularizer, problem.domain
     if not problem.concave or not domain.banded:
         return None
@@ -103,7 +106,7 @@ def facts_of(problem: InnerProblem) -> Facts | None:
 
 
 def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwise: Framework) -> Solution:
-    """The compiled solve of a problem that is served; p0 is a start. No derivative passes.
+    """Return the compiled solution of a problem that is served; p0 is a start. No derivative passes.
 
     `otherwise(problem, v, p0, stop)` is the framework's own solve, hashable, which JAX takes where it lowers a program
     for a device that has no compiled code.
@@ -131,7 +134,7 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
 
 
 def rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
-    """x with all its batch axes, as one axis."""
+    """Return x with all its batch axes as one axis."""
     event = tuple(x.shape[x.ndim - rank :])
     if tuple(x.shape) != (*batch, *event):
         x = xp.broadcast_to(x, (*batch, *event))
@@ -139,7 +142,7 @@ def rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
 
 
 def matrices(xp: Any, matrix: Array, batch: tuple[int, ...]) -> Array:
-    """The matrices of a batch along one axis; one that all examples share is not copied."""
+    """Return the matrices of a batch along one axis; a matrix that all examples share is not copied."""
     event = tuple(matrix.shape[-2:])
     shared = math.prod(matrix.shape[:-2]) == 1
     return matrix.reshape((1, *event)) if shared else rows(xp, matrix, batch, 2)
@@ -150,7 +153,8 @@ def dtype_of(x: Array) -> str:
 
 
 def parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, int]:
-    """The same problem with an energy of this library, its linear term [..., k], its matrix U or A, and the rank of A.
+    """Return the same problem with an energy of this library, its linear term [..., k], its matrix U or A,
+    and the rank of A.
 
     The rank is 0 for U.
     """
@@ -162,14 +166,14 @@ def parts(problem: InnerProblem, v: Input) -> tuple[InnerProblem, Array, Array, 
 
 @lru_cache(maxsize=256)
 def _plain(problem: InnerProblem, low_rank: bool) -> InnerProblem:
-    """The problem with the energy whose Input is (u, A) or (u, U), whoever wrote the one it has."""
+    """Return the problem with the energy whose Input is (u, A) or (u, U), whichever class its own energy has."""
     energy = Pairwise() if low_rank else LinearQuadratic()
     return InnerProblem(energy, problem.regularizer, problem.domain)
 
 
 @lru_cache(maxsize=256)
 def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int, rank: int) -> np.ndarray:
-    """The facts, the stopping rule, the threads and the bounds, as one array; rank 0 stands for a dense U."""
+    """Return the facts, the stopping rule, the threads and the bounds as one array; rank 0 stands for a dense U."""
     facts, domain = facts_of(problem), problem.domain
     assert facts is not None
     if rank:
@@ -194,7 +198,7 @@ def _strided() -> Any:
 
 
 def threads_for(framework: str, numbers: int) -> int:
-    """How many threads the work is worth, within what the process may use."""
+    """Return how many threads the work needs, at most as many as the process may use."""
     worth = numbers // _ALONE
     if worth <= 1:
         return 1
@@ -206,7 +210,8 @@ def threads_for(framework: str, numbers: int) -> int:
 
 
 def _allowed() -> int:
-    """The cores this process may use, or fewer where the environment says so (as OpenMP and numba read it)."""
+    """Return the number of cores this process may use, or fewer where the environment says so (as OpenMP and
+    numba read it)."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     said = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"))
     return min([cores, *(int(n) for n in said if n.isdigit() and int(n) > 0)])
@@ -214,7 +219,7 @@ def _allowed() -> int:
 
 @cache
 def caller(framework: str) -> Any:
-    """The module that calls compiled code for a framework."""
+    """Return the module that calls compiled code for a framework."""
     return import_module(f"solvers.kernels.{_CALLERS[framework]}")
 
 

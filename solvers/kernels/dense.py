@@ -1,4 +1,5 @@
-"""Semismooth Newton on psi(q) = -1/2 <q, U q> + Omega*(b + U q), one example at a time: any Omega and set of `respond`.
+"""Run semismooth Newton on psi(q) = -1/2 <q, U q> + Omega*(b + U q), one example at a time, for Omega and
+sets of `respond`.
 
 psi is convex and its value bounds the maximum from above; its gradient -U (q - p) vanishes at q = p = p_Omega(b + U q).
 With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), e = b + U p - theta; the
@@ -30,7 +31,7 @@ _gather, _factor, _back = factor.gather, factor.factor, factor.back
 
 @piece
 def add_product(U, x, out):
-    """out += U x; rows of zeros in x cost nothing."""
+    """Add U x to out; zeros in x cost nothing."""
     k = x.shape[0]
     for j in range(k):
         if x[j] != 0.0:
@@ -48,7 +49,7 @@ def apart(p, q):
 
 @piece
 def direction(U, D, e, balanced, which, T, C, y, x, tilt, dp):
-    """dp = (1/D - U)^-1 e where D > 0, less a multiple of (1/D - U)^-1 1 where the sum of dp must be 0."""
+    """Compute dp = (1/D - U)^-1 e where D > 0, less a multiple of (1/D - U)^-1 1 where the sum of dp must be 0."""
     k = e.shape[0]
     most = 0.0
     for j in range(k):
@@ -81,7 +82,8 @@ def direction(U, D, e, balanced, which, T, C, y, x, tilt, dp):
 
 @piece
 def same_face(low, high, kind, theta, p, q, D):
-    """Whether q, to which Newton's step led, is p but for rounding: then it has more digits, as theta may be large."""
+    """Return whether q, which Newton's step gave, equals p up to rounding; q has more digits then, as theta
+    may be large."""
     for j in range(p.shape[0]):
         near = _NEAR if kind == QUADRATIC else 8 * _EPS * (p[j] + abs(theta[j]) * D[j])
         if not abs(q[j] - p[j]) <= near or (D[j] > 0 and not low[j] < q[j] < high[j]):
@@ -91,7 +93,7 @@ def same_face(low, high, kind, theta, p, q, D):
 
 @piece
 def rounding(b, U, kind, c, p, D, terms, eps):
-    """What rounding of p and of the sums in b + U p leaves of the residual; `terms` takes the sums' sizes."""
+    """Return the part of the residual that rounding of p and of b + U p causes; `terms` takes the sizes of the sums."""
     k = p.shape[0]
     most, size, steep = 0.0, 0.0, 0.0
     for j in range(k):
@@ -104,7 +106,7 @@ def rounding(b, U, kind, c, p, D, terms, eps):
 
 @piece
 def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T, C, y, x, tilt):
-    """Solve for p, which holds the start; W [9, k] is room. Returns the error, the steps and why it ended."""
+    """Solve for p, which holds the start; W [9, k] is work space. Return the error, the steps and why it ended."""
     k = p.shape[0]
     q, theta, other, e, D, best, slopes, dp, along = W[0], W[1], W[2], W[3], W[4], W[5], W[6], W[7], W[8]
     balanced = wanted == wanted
@@ -175,7 +177,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
 
 @piece
 def settle(b, U, low, high, kind, c, wanted, tol, p, result, W):
-    """The error of a p that was rounded to single precision, and how its solve ended with it."""
+    """Return the error of a p that was rounded to single precision, and how its solve ended with it."""
     other, best, slopes, terms = W[0], W[1], W[2], W[3]
     copy(b, other)
     add_product(U, p, other)

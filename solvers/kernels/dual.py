@@ -1,4 +1,4 @@
-"""What the duals of U = -A A^T share, one example at a time: p = p_Omega(b - A t) and F(t) = t - A^T p, t in R^m.
+"""Define what the duals of U = -A A^T share, for one example: p = p_Omega(b - A t) and F(t) = t - A^T p, t in R^m.
 
 A comes turned around, T = A^T [m, k], so that loops run over labels. The end of a solve is here too: the residual of
 the p that is returned, and Newton's step in p itself where t has too few digits for it.
@@ -29,7 +29,7 @@ def inner(a, b):
 
 @piece
 def products(rows, count, x, out):
-    """out = rows[:count] @ x, four rows at a time: x is read a quarter as often."""
+    """Compute out = rows[:count] @ x, four rows at a time, so that x is read a quarter as often."""
     n, four = x.shape[0], count - count % 4
     for i in range(0, four, 4):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -45,7 +45,7 @@ def products(rows, count, x, out):
 
 @piece
 def scores(b, tilt, T, t, theta):
-    """theta = b + tilt - A t, four rows at a time."""
+    """Compute theta = b + tilt - A t, four rows at a time."""
     k, m = b.shape[0], T.shape[0]
     for j in range(k):
         theta[j] = b[j] + tilt
@@ -61,7 +61,7 @@ def scores(b, tilt, T, t, theta):
 
 @piece
 def steepest(b, tilt, T, room):
-    """The largest length of a label's row of A; NaN where a number of b or A is not finite."""
+    """Return the largest length of a label's row of A, or NaN where a number of b or A is not finite."""
     most, sound = 0.0, 0.0
     fill(room, 0.0)
     for i in range(T.shape[0]):
@@ -78,7 +78,7 @@ def steepest(b, tilt, T, room):
 
 @piece
 def hessian(T, D, balanced, H, room, w):
-    """The lower triangle of H = I + A^T J A, J = diag(D), less D D^T / sum D where sum p is fixed."""
+    """Compute the lower triangle of H = I + A^T J A, J = diag(D), less D D^T / sum D where sum p is fixed."""
     for i in range(T.shape[0]):
         for j in range(D.shape[0]):
             room[j] = D[j] * T[i, j]
@@ -90,7 +90,7 @@ def hessian(T, D, balanced, H, room, w):
 
 @piece
 def take_mean(T, D, H, w):
-    """H less w w^T / sum D, w = A^T D."""
+    """Subtract w w^T / sum D, w = A^T D, from H."""
     products(T, T.shape[0], D, w)
     weight = 0.0
     for j in range(D.shape[0]):
@@ -103,7 +103,8 @@ def take_mean(T, D, H, w):
 
 @piece
 def cholesky_solve(H, L, F, d):
-    """d with H d = F; L takes the factor, its diagonal inverted. A pivot that rounding made too small is replaced."""
+    """Compute d with H d = F; L takes the factor, its diagonal inverted. A pivot that rounding made too small
+    is replaced."""
     m = H.shape[0]
     for i in range(m):
         for j in range(i + 1):
@@ -125,7 +126,7 @@ def cholesky_solve(H, L, F, d):
 
 @piece
 def judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, t):
-    """The residual max |best - p|, best = p_Omega(b - A t) at t = A^T p; D takes the slopes there."""
+    """Return the residual max |best - p|, best = p_Omega(b - A t) at t = A^T p; D takes the slopes there."""
     products(T, T.shape[0], p, t)
     scores(b, tilt, T, t, theta)
     respond(theta, low, high, kind, c, wanted, np.nan, best, D)
@@ -138,7 +139,8 @@ def judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, t):
 
 @piece
 def floor(b, tilt, T, kind, c, p, D, terms, eps):
-    """What rounding of p and of the sums in b - A A^T p leaves of the residual; `terms` takes the sums' sizes."""
+    """Return the part of the residual that rounding of p and of b - A A^T p causes; `terms` takes the sizes
+    of the sums."""
     for j in range(p.shape[0]):
         terms[j] = abs(b[j] + tilt)
     for i in range(T.shape[0]):
@@ -155,7 +157,7 @@ def floor(b, tilt, T, kind, c, p, D, terms, eps):
 
 @piece
 def ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, eps):
-    """The error of p, held with relative precision eps, and why a solve that did not use up its steps ended there."""
+    """Return the error of p, held with relative precision eps, and why a solve with steps left ended there."""
     theta, D, best, terms = W[0], W[1], W[2], W[4]
     error = judged(b, tilt, T, low, high, kind, c, wanted, p, best, D, theta, R[4])
     if error <= tol:
@@ -168,7 +170,7 @@ def ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, eps):
 
 @piece
 def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
-    """p = best - J A y, H y = A^T (best - p): Newton's step in p. Returns whether it stayed within the bounds."""
+    """Take Newton's step p = best - J A y, H y = A^T (best - p); return whether p stayed within the bounds."""
     k, m = p.shape[0], T.shape[0]
     hessian(T, D, balanced, H, theta, R[6])
     for j in range(k):
@@ -196,7 +198,7 @@ def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
 
 @piece
 def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, H, L):
-    """The last digits of p, and what may be said of it: the error, the steps and why the solve ended.
+    """Correct the last digits of p; return the error, the steps and why the solve ended.
 
     A solve that used up its steps is judged as it is.
     """
@@ -222,6 +224,6 @@ def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, 
 
 @piece
 def settle_dual(b, tilt, T, low, high, kind, c, wanted, tol, p, result, W, R):
-    """The error of a p that was rounded to single precision, and how its solve ended with it."""
+    """Return the error of a p that was rounded to single precision, and how its solve ended with it."""
     error, ended = ending(b, tilt, T, low, high, kind, c, wanted, tol, p, W, R, SINGLE)
     return error, result if result == STEP_LIMIT and ended != CONVERGED else ended

@@ -1,4 +1,4 @@
-"""Why a compiled solve ended: the values of `gfy.protocols.Result` as plain numbers, which compiled code can hold."""
+"""Define why a compiled solve ended: the values of `gfy.protocols.Result` as plain numbers for compiled code."""
 
 from __future__ import annotations
 

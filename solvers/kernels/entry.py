@@ -1,4 +1,4 @@
-"""The one function that the outside calls: XLA's handler of a foreign function, which torch and NumPy call alike.
+"""Define the one function that is called from outside: XLA's handler of a foreign function, for torch and NumPy too.
 
 Its arguments are scores [B, k], a matrix [B or 1, k, n] (U, or A where the method is one of low rank), a start [B or 0,
 k] and `facts` (see `frame`), all of one dtype. What it writes depends on the method: a solve gives p [B, k] and the
@@ -111,7 +111,8 @@ def _direct(text):
 
 
 def stamp() -> int:
-    """A number of the kernels' own text: what is kept on disk is used only for the text it was compiled from."""
+    """Return a number of the kernels' text, so that code kept on disk is used only for the text it was
+    compiled from."""
     files = sorted(file for file in Path(__file__).parent.glob("*.py") if file.name not in _OUTSIDE)
     return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
@@ -122,21 +123,21 @@ def _compiled(function: Any) -> Any:
 
 @cache
 def handler() -> Any:
-    """The handler as compiled code (`.address`), from disk where it was compiled before."""
+    """Return the handler as compiled code (`.address`), read from disk where it was compiled before."""
     llvmlite.binding.add_symbol(TABLE, _TABLE.ctypes.data)
     return _compiled(_handler(stamp()))
 
 
 @cache
 def direct() -> Any:
-    """The same for callers that fill a frame themselves."""
+    """Return the same for callers that fill a frame themselves."""
     llvmlite.binding.add_symbol(TABLE, _TABLE.ctypes.data)
     return _compiled(_direct(stamp()))
 
 
 @cache
 def load(program: int) -> Any:
-    """Compile a program, or read it from disk, and tell the handler where it is."""
+    """Compile a program, or read it from disk, and write its address into the handler's table."""
     made = _compiled(import_module(f"solvers.kernels.work_{f.PROGRAMS[program]}").worker(stamp()))
     _TABLE[program] = made.address
     return made

@@ -1,4 +1,4 @@
-"""Cholesky's factor of the block of a matrix that some coordinates span, in panels of eight columns.
+"""Compute the Cholesky factor of the block of a matrix that some coordinates span, in panels of eight columns.
 
 T [panels, rows, 8] holds the upper triangle: T[j // 8, i, j % 8] for row i and column j >= i, n filled up to a multiple
 of four by the identity; a factor has its diagonal inverted. A right-hand side stands beside it as one
@@ -16,14 +16,14 @@ from solvers.kernels.vectors import address, take_products, tile
 
 @piece
 def room(k):
-    """How many panels and rows a block of k coordinates needs, with two right-hand sides."""
+    """Return how many panels and rows a block of k coordinates needs, with two right-hand sides."""
     rows = k + -k % 4
     return (rows + 2 + 7) // 8, rows
 
 
 @piece
 def gather(U, sign, which, n, T):
-    """T becomes sign U over the coordinates which[:n]. Right-hand sides are 0."""
+    """Fill T with sign U over the coordinates which[:n]. Right-hand sides are 0."""
     rows = n + -n % 4
     panels, whole = (rows + 2 + 7) // 8, n // 8
     for a in range(n):
@@ -46,7 +46,8 @@ def gather(U, sign, which, n, T):
 
 @piece
 def factor(T, n, columns, C):
-    """Replace T by its factor R, and the right-hand sides (columns rows.. of `columns`) by R^-T of them; C [10] is room
+    """Replace T by its factor R, and the right-hand sides (columns rows.. of `columns`) by R^-T of them; C
+    [10] is work space.
 
     A pivot that is not positive is replaced by a large one, which leaves its coordinate where it is; returns how many.
     """
@@ -89,7 +90,7 @@ def factor(T, n, columns, C):
 
 @piece
 def back(T, n, column, y, x):
-    """x with R x = the given column of T; y and x have room for a multiple of eight."""
+    """Compute x with R x = the given column of T; y and x have room for a multiple of eight."""
     rows = n + -n % 4
     J, o = column // 8, column % 8
     for i in range(rows):

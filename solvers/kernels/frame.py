@@ -1,4 +1,4 @@
-"""What a worker is given: 16 words, which `entry` fills from a call of XLA and every thread of the call reads.
+"""Define what a worker receives: 16 words, which `entry` fills from a call of XLA and every thread of the call reads.
 
 | word | what |
 |---|---|

@@ -1,4 +1,4 @@
-"""Compiled code called from Python: a call frame as XLA would write it, from addresses and shapes."""
+"""Call compiled code from Python by a call frame as XLA would write it, from addresses and shapes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Shape = tuple[int, int, int, int, int]
 
 @cache
 def address() -> int:
-    """Where the compiled handler begins; XLA may call it as long as the process lives."""
+    """Return the address of the compiled handler; XLA may call it as long as the process lives."""
     return int(_patiently("handler", lambda: _entry().handler()).address)
 
 
 @cache
 def need(method: int) -> None:
-    """The program of a method is compiled, or read from disk, before the handler is asked for it."""
+    """Compile the program of a method, or read it from disk, before the handler calls it."""
     program = frame.PROGRAM_OF[method]
     _patiently(f"program '{frame.PROGRAMS[program]}'", lambda: _entry().load(program))
 
@@ -40,7 +40,7 @@ def _entry() -> Any:
 
 
 def _patiently(what: str, make: Callable[[], Any]) -> Any:
-    """make(), one thread at a time; a line says so where it takes long."""
+    """Return make(), run by one thread at a time; a line is printed where it takes long."""
     line = f"gfy: preparing the {what}: compiled once per processor (some seconds), later read from disk"
     notice = threading.Timer(_PATIENCE, lambda: print(line, file=sys.stderr, flush=True))
     notice.daemon = True
@@ -75,20 +75,20 @@ def run(shape: Shape, how: tuple[int, int], inputs: Sequence[int], outputs: Sequ
 
 
 def place(x: np.ndarray) -> int:
-    """The address of a NumPy array's numbers."""
+    """Return the address of a NumPy array's numbers."""
     address: int = x.__array_interface__["data"][0]
     return address
 
 
 def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[np.ndarray, ...]:
-    """The solve of NumPy arrays."""
+    """Return the solution for NumPy arrays."""
     count, k = u.shape
     floats = [np.empty((count, k), u.dtype), np.empty(count, u.dtype)]
     return _run((u, matrix, start, facts), (*floats, np.empty(count, np.int32), np.empty(count, np.int32)))
 
 
 def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, *_: Any) -> np.ndarray:
-    """How p answers to scores moved by r, of NumPy arrays."""
+    """Return the response of p to scores moved by r, for NumPy arrays."""
     return _run((r, matrix, D, facts), (np.empty(r.shape, r.dtype),))[0]
 
 
@@ -101,5 +101,5 @@ def _run(given: Sequence[Any], outputs: tuple[np.ndarray, ...]) -> tuple[np.ndar
 
 
 def how(facts: np.ndarray) -> tuple[int, int]:
-    """The method and the threads that facts name."""
+    """Return the method and the number of threads that the facts name."""
     return int(facts[frame.METHOD]), int(facts[frame.THREADS])

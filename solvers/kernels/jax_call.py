@@ -1,4 +1,4 @@
-"""Compiled code called from JAX: a primitive that is a foreign function on the processor and the framework elsewhere.
+"""Call compiled code from JAX by a primitive: a foreign function on the processor, the framework's solve elsewhere.
 
 XLA calls the compiled handler from its own threads on its own memory; Python takes no part. Lowered for another
 platform the primitive is the framework's own solve, which is traced only then.
@@ -25,7 +25,7 @@ TARGET = "gfy_solve"
 
 
 class Otherwise(NamedTuple):
-    """The framework's own solve of the same problem."""
+    """Solve the same problem by the framework's own operations."""
 
     framework: Any
     problem: InnerProblem
@@ -43,7 +43,7 @@ class Otherwise(NamedTuple):
 def solve(
     u: Any, matrix: Any, start: Any, facts: np.ndarray, framework: Any, problem: InnerProblem, stop: Stop
 ) -> tuple[Any, ...]:
-    """p [B, k], error, steps and result [B]; under jit, vmap and (as nothing depends on it) grad."""
+    """Return p [B, k], error, steps and result [B], under jit, vmap and (as nothing depends on it) grad."""
     register()
     host_call.need(int(facts[frame.METHOD]))
     otherwise = Otherwise(framework, problem, stop)
@@ -53,7 +53,7 @@ def solve(
 
 @cache
 def register() -> bool:
-    """Make the handler known to XLA; where that fails, its calls go through the interpreter."""
+    """Register the handler with XLA; where that fails, its calls go through the interpreter."""
     try:
         handler = jax.ffi.pycapsule(ctypes.cast(host_call.address(), ctypes.c_void_p))
         jax.ffi.register_ffi_target(TARGET, handler, platform="cpu")
@@ -63,7 +63,7 @@ def register() -> bool:
 
 
 def response(*args: Any) -> Any:
-    """How p answers to moved scores: see `jax_response`, which is imported where it is first needed."""
+    """Return the response of p to moved scores: see `jax_response`, which is imported where it is first needed."""
     from solvers.kernels import jax_response
 
     return jax_response.response(*args)

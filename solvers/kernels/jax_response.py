@@ -1,4 +1,4 @@
-"""The answer of p* to moved scores as a primitive of JAX: linear and symmetric, so that it is its own transpose."""
+"""Define the response of p* to moved scores as a primitive of JAX: it is linear, symmetric and its own transpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from solvers.kernels.merge import merge
 
 
 def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, otherwise: Any) -> Any:
-    """How p answers to scores moved by r, [B, k]; under jit, vmap, and derivatives of any order and direction."""
+    """Return the response of p to scores moved by r, [B, k], under jit, vmap, and derivatives of any order
+    and direction."""
     register()
     host_call.need(int(facts[frame.METHOD]))
     return _response.bind(r, matrix, D, facts, otherwise=otherwise)
@@ -51,7 +52,7 @@ def _over_axis(args: Any, dims: Any, *, otherwise: Any) -> Any:
 
 
 def _moved(primals: Any, tangents: Any, *, otherwise: Any) -> Any:
-    """A derivative in r alone is the operator itself; one in the matrix or in D is the framework's."""
+    """Differentiate in r alone by the operator itself, and in the matrix or D by the framework."""
     found = _response.bind(*primals, otherwise=otherwise)
     dr, dmatrix, dD, _ = tangents
     if all(type(x) is ad.Zero for x in (dmatrix, dD)):

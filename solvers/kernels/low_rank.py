@@ -1,4 +1,4 @@
-"""U = -A A^T of rank m, one example at a time: semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(b - A t), t in R^m.
+"""Solve U = -A A^T of rank m, one example at a time, by semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(b - A t).
 
 D is 1-strongly convex, its gradient is F = t - A^T p(t) and its generalised Hessian I + A^T J A. A bracketed search for
 the zero of D's slope along the step makes the method global. A stays in the first cache until the example is
@@ -34,7 +34,7 @@ _CANCELLED = 1e-8  # what may be lost where labels are taken away from the Hessi
 
 @piece
 def moved(T, D, free, which, rows, sign):
-    """The labels that became free or fixed: their columns of T side by side, and the sign of the change."""
+    """Collect the labels that became free or fixed: their columns of T side by side, and the sign of the change."""
     n = 0
     for j in range(D.shape[0]):  # without a branch: which labels move cannot be foretold
         which[n] = j
@@ -51,7 +51,7 @@ def moved(T, D, free, which, rows, sign):
 
 @piece
 def update(H, rows, sign, n, c):
-    """H plus the changed labels' part; returns how much was taken away."""
+    """Add the part of the changed labels to H; return how much was taken away."""
     m = H.shape[0]
     weighted, row, taken = rows[m, :n], rows[m + 1, :m], 0.0
     for i in range(m):
@@ -66,7 +66,7 @@ def update(H, rows, sign, n, c):
 
 @piece
 def blurred(b, T, t, D):
-    """How much of A^T p rounding of theta = b - A t moves: the labels that are free, each by its slope D."""
+    """Return how much of A^T p the rounding of theta = b - A t moves: each free label by its slope D."""
     total = 0.0
     for j in range(D.shape[0]):
         if D[j] > 0.0:
@@ -91,7 +91,7 @@ def identity(H, free):
 def low_rank(
     b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R, H, G, L, rows, which, free
 ):
-    """Solve for p, which holds the start; the rest is room. Returns the error, the steps and why it ended."""
+    """Solve for p, which holds the start; the rest is work space. Return the error, the steps and why it ended."""
     m, balanced = T.shape[0], wanted == wanted
     theta, D, sign = W[0], W[1], W[2]
     t, F, d, tried = R[0], R[1], R[2], R[3]

@@ -1,4 +1,4 @@
-"""Numbers of either dtype read and written by address: compiled work is done in float64."""
+"""Read and write numbers of either dtype by address; compiled work is done in float64."""
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"
 from __future__ import annotations
@@ -12,7 +12,7 @@ from solvers.kernels.vectors import doubles, floats
 
 @piece
 def widen(source, wide, count, out):
-    """count numbers of either dtype, as float64."""
+    """Read count numbers of either dtype as float64."""
     if wide:
         double = carray(doubles(source), count)
         for i in range(count):
@@ -25,7 +25,7 @@ def widen(source, wide, count, out):
 
 @piece
 def narrow(x, wide, target):
-    """Write numbers out in either dtype; x becomes what was written."""
+    """Write numbers in either dtype; x becomes what was written."""
     count = x.shape[0]
     if wide:
         double = carray(doubles(target), count)
@@ -40,7 +40,7 @@ def narrow(x, wide, target):
 
 @piece
 def copy(source, target):
-    """target = source; a plain loop, as the general assignment of arrays takes long to compile."""
+    """Copy source into target by a plain loop, as the general assignment of arrays takes long to compile."""
     for j in range(target.shape[0]):
         target[j] = source[j]
 
@@ -53,7 +53,7 @@ def fill(x, value):
 
 @piece
 def write_one(x, wide, target):
-    """One number in either dtype."""
+    """Read one number of either dtype."""
     if wide:
         carray(doubles(target), 1)[0] = x
     else:
@@ -62,7 +62,7 @@ def write_one(x, wide, target):
 
 @piece
 def somewhere(low, high, total, p):
-    """A point of the set."""
+    """Fill p with a point of the set."""
     for j in range(p.shape[0]):
         a, b = low[j], high[j]
         if total == total:
@@ -75,7 +75,7 @@ def somewhere(low, high, total, p):
 
 @piece
 def turned(A, T):
-    """T = A^T."""
+    """Compute T = A^T."""
     for j in range(A.shape[0]):
         for i in range(A.shape[1]):
             T[i, j] = A[j, i]

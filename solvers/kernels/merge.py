@@ -1,4 +1,4 @@
-"""A mapped axis joins the batch: the same for `jax.vmap` and `torch.func.vmap`."""
+"""Merge a mapped axis into the batch, for `jax.vmap` and `torch.func.vmap` alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 
 def merge(xp: Any, size: int, dims: Sequence[int | None], args: Sequence[Any]) -> tuple[Any, ...]:
-    """(u, matrix, start, facts) of size * B examples, from arguments mapped over the axes `dims` (None: not mapped).
+    """Return (u, matrix, start, facts) of size * B examples, from arguments mapped over the axes `dims`
+    (None: not mapped).
 
     A matrix that all examples share is not copied; facts belong to the problem, and are never mapped.
     """

@@ -1,4 +1,4 @@
-"""p_Omega(theta) of one example on {low <= p <= high}, with sum p = total where there is one, and its slopes.
+"""Compute p_Omega(theta) of one example on {low <= p <= high}, with sum p = total where there is one, and its slopes.
 
 The kinds of Omega: c/2 |p|^2 (a tilt is part of theta), and gamma times Shannon's or binary Shannon's negentropy.
 """
@@ -23,7 +23,8 @@ _LOG2_HIGH, _LOG2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
 @piece
 def exponential(x):
-    """exp x to the last digit or two for -708 <= x <= 709; less is 0. A plain formula: loops with it vectorise."""
+    """Return exp x to the last digit or two for -708 <= x <= 709, and 0 below; it is a plain formula, so that
+    loops vectorise."""
     x = min(x, 709.0)
     n = np.floor(1.4426950408889634 * x + 0.5)
     n = max(n, -1022.0)
@@ -52,7 +53,7 @@ def clamp(x, low, high):
 
 @piece
 def coordinates(theta, base, tau, low, high, kind, c, p, D):
-    """p and D = dp/dtheta at theta - base - tau, without regard to the sum; returns the sums of both."""
+    """Compute p and D = dp/dtheta at theta - base - tau, without regard to the sum; return the sums of both."""
     total, weight = 0.0, 0.0
     inverse = 1.0 / c
     if kind == QUADRATIC:
@@ -89,7 +90,7 @@ def coordinates(theta, base, tau, low, high, kind, c, p, D):
 
 @piece
 def coordinate(x, low, high, kind):
-    """One coordinate of p at the score x c."""
+    """Return one coordinate of p at the score x c."""
     if kind == QUADRATIC:
         return clamp(x, low, high)
     if kind == BINARY:
@@ -100,7 +101,7 @@ def coordinate(x, low, high, kind):
 
 @piece
 def between(theta, base, left, right, low, high, kind, c, wanted, p, D):
-    """p between its values at the next numbers left and right of tau, so that it has the sum that is wanted.
+    """Interpolate p between its values at the numbers next to tau, so that it has the wanted sum.
 
     Where the scores are so large that tau has no digits for what tells two labels apart, p jumps past the sum.
     """
@@ -115,7 +116,7 @@ def between(theta, base, left, right, low, high, kind, c, wanted, p, D):
 
 @piece
 def respond(theta, low, high, kind, c, wanted, tau, p, D):
-    """p and D; `wanted` is the total, NaN for none; tau is a guess. Returns tau and the sum of D.
+    """Compute p and D; `wanted` is the total, NaN for none; tau is a guess. Return tau and the sum of D.
 
     tau is searched for as a distance from the largest score, near which it lies on a simplex: it then has digits there.
     """

@@ -1,4 +1,4 @@
-"""How p* answers to its scores, compiled: r -> z = (I - J H)^-1 J r, which derivatives of p* are made of.
+"""Compute how p* responds to its scores: r -> z = (I - J H)^-1 J r, from which derivatives of p* are made.
 
 J = dp_Omega/dtheta at p* and H is the Hessian of a quadratic energy. The operator is linear in r and symmetric, so that
 it serves tangents and cotangents alike. Derivatives of the operator itself, which second derivatives of p* ask for, are
@@ -22,7 +22,7 @@ from solvers.kernels import call, frame
 
 
 class ByFramework(NamedTuple):
-    """The same operator in the framework's own operations: r and D [B, k], matrix [B or 1, k, n] (U, or A if thin)."""
+    """Apply the same operator by the framework: r and D [B, k], matrix [B or 1, k, n] (U, or A if thin)."""
 
     thin: bool
     balanced: bool
@@ -40,7 +40,7 @@ class ByFramework(NamedTuple):
         return z - matvec(transpose(moved), solve(small, matvec(columns + 0 * moved, z)))
 
     def _mapped(self, D: Array, x: Array) -> Array:
-        """J x."""
+        """Return J x."""
         if not self.balanced:
             return D * x
         weight = D.sum(-1)[..., None]
@@ -49,7 +49,7 @@ class ByFramework(NamedTuple):
 
 
 def response(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
-    """The compiled operator at p*, [..., k] -> [..., k]; None where the framework is to solve its systems.
+    """Return the compiled operator at p*, [..., k] -> [..., k], or None where the framework must solve the systems.
 
     Args:
         problem: The inner problem.

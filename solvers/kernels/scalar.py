@@ -1,4 +1,4 @@
-"""Rank 1, one example at a time: t = <a, p_Omega(b - a t)>, one increasing equation in one unknown.
+"""Solve rank 1, one example at a time: t = <a, p_Omega(b - a t)> is one increasing equation in one unknown.
 
 F(t) = t - <a, p(t)> has F' >= 1, so that every evaluation gives a bracket. Newton's step is taken where it falls
 strictly inside the bracket and the bracket keeps shrinking, the middle otherwise. The answer is p at the best t that
@@ -18,7 +18,7 @@ from solvers.kernels.respond import QUADRATIC, clamp, respond
 
 @piece
 def sums(b, a, t, tilt, low, high, inverse):
-    """<a, p(t)> and what it falls by as t grows, for a quadratic Omega on a box."""
+    """Return <a, p(t)> and its decrease as t grows, for a quadratic Omega on a box."""
     value, bend = 0.0, 0.0
     for j in range(b.shape[0]):
         x = a[j]
@@ -31,7 +31,7 @@ def sums(b, a, t, tilt, low, high, inverse):
 
 @piece
 def general(b, T, t, tilt, low, high, kind, c, wanted, tau, p, D, theta):
-    """The same for any Omega and set; also tau, the multiplier of the sum of p."""
+    """Return the same for any Omega and set, and tau, the multiplier of the sum of p."""
     scores(b, tilt, T, t, theta)
     tau, weight = respond(theta, low, high, kind, c, wanted, tau, p, D)
     value, bend, share = 0.0, 0.0, 0.0
@@ -47,7 +47,8 @@ def general(b, T, t, tilt, low, high, kind, c, wanted, tau, p, D, theta):
 
 @piece
 def scalar(b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R, H, L):
-    """Solve for p, which holds the start; W [10, k] and R [8, 1] are room. Returns error, steps and why it ended."""
+    """Solve for p, which holds the start; W [10, k] and R [8, 1] are work space. Return error, steps and why
+    it ended."""
     theta, D = W[0], W[1]
     a, point = T[0], R[0]
     plain = kind == QUADRATIC and wanted != wanted

@@ -1,4 +1,4 @@
-"""The rank-1 dual with a quadratic Omega in eager torch: few kernels, and pieces that stay in cache.
+"""Evaluate the rank-1 dual with a quadratic Omega in eager torch, with few kernels and pieces that stay in cache.
 
 For omega = c p^2 / 2 - tilt p the response to scores u - a t is (q + tilt) / c, q a clamp of u - a t: what is left to
 do besides the clamp is on [...] and not on [..., k].
@@ -18,12 +18,12 @@ _PIECE = 2**18  # then it works on so many at a time
 
 
 def serves(problem: InnerProblem, u: Array) -> bool:
-    """Whether the tensors are torch's and Omega is quadratic."""
+    """Return whether the tensors are torch's and Omega is quadratic."""
     return backend_of(u).name == "torch" and problem.regularizer.quadratic
 
 
 def evaluate(problem: InnerProblem, u: Array, a: Array, total: Array, t: Array) -> tuple[Array, Array]:
-    """<a, p(t)> and minus its derivative in t, [...]; `total` is sum a."""
+    """Return <a, p(t)> and minus its derivative in t, [...]; `total` is sum a."""
     parts = list(pieces(problem, u, a))
     room = tuple(u.new_empty(parts[0][0].shape) for _ in range(2)) if len(parts) > 1 else ()
     found = [_sums(problem, *part, t, room) for part in parts]
@@ -33,7 +33,7 @@ def evaluate(problem: InnerProblem, u: Array, a: Array, total: Array, t: Array) 
 
 
 def primal(problem: InnerProblem, u: Array, a: Array, t: Array) -> Array:
-    """p(t), [..., k]."""
+    """Return p(t), [..., k]."""
     import torch
 
     omega = problem.regularizer
@@ -53,7 +53,7 @@ def primal(problem: InnerProblem, u: Array, a: Array, t: Array) -> Array:
 def _sums(
     problem: InnerProblem, u: Array, a: Array, t: Array, room: tuple[Array, ...] = ()
 ) -> tuple[Array, Array]:
-    """<a, q> and |a|^2 over the free labels, [...]. `room` is memory to write to: fresh memory costs more."""
+    """Return <a, q> and |a|^2 over the free labels, [...]. `room` is memory to write to, as new memory costs more."""
     import torch
 
     from gfy.backend.torch_fused import inner
@@ -77,7 +77,7 @@ def _sums(
 
 
 def pieces(problem: InnerProblem, u: Array, a: Array) -> Iterator[tuple[Array, Array]]:
-    """u and a whole, or a part of the labels at a time where the arrays between eager kernels would be large."""
+    """Yield u and a whole, or a part of the labels at a time where the arrays between eager kernels would be large."""
     k = u.shape[-1]
     uniform = all(isinstance(bound, float) for bound in problem.domain.bounds(u))
     if backend_of(u).name != "torch" or u.is_cuda or u.numel() <= _LARGE or not uniform:

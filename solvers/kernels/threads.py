@@ -1,4 +1,4 @@
-"""Examples side by side: threads that compiled code starts and waits for, each taking the next few examples.
+"""Run examples side by side in threads that compiled code starts and waits for; each takes the next few examples.
 
 They live as long as one call, so nothing is left behind for a fork or for the end of the process, any number of
 Python's threads may call at once, and the interpreter's lock is never asked for.
@@ -21,7 +21,7 @@ TABLE = "gfy_programs"
 
 @intrinsic
 def fetch_add(typing, address, amount):
-    """Add to the integer at an address and return what it was before: no two threads see the same."""
+    """Add to the integer at an address and return its value before; no two threads see the same value."""
 
     def write(context, build, signature, args):
         return build.atomic_rmw("add", build.inttoptr(args[0], _I64.as_pointer()), args[1], "seq_cst")
@@ -31,7 +31,7 @@ def fetch_add(typing, address, amount):
 
 @intrinsic
 def table(typing):
-    """Where the table of programs begins: the symbol TABLE, which is made known before the code is loaded."""
+    """Return the address of the table of programs: the symbol TABLE, which is defined before the code is loaded."""
 
     def write(context, build, signature, args):
         module = build.module
@@ -63,7 +63,7 @@ def start_at(typing, slot, program, x):
 
 @intrinsic
 def run_at(typing, program, x):
-    """Run the program at an address on x, here."""
+    """Run the program at an address on x in this thread."""
 
     def write(context, build, signature, args):
         body = ir.FunctionType(_I64, [_I64]).as_pointer()

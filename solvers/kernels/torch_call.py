@@ -1,4 +1,4 @@
-"""Compiled code called from torch: on the memory of the tensors, and as an operator where a graph is being made."""
+"""Call compiled code from torch on the memory of the tensors, or as an operator where a graph is being made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from solvers.kernels import host_call
 
 
 def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[Any, ...]:
-    """p [B, k], error, steps and result [B]; eager tensors skip the operator, whose dispatch costs 50 microseconds."""
+    """Return p [B, k], error, steps and result [B]; eager tensors skip the operator, whose dispatch costs 50
+    microseconds."""
     if type(u) is torch.Tensor and not torch.compiler.is_compiling() and not _wrapped(u, matrix, start):
         return _direct(u, matrix, start, facts)
     numbers = torch.tensor(facts.tolist(), dtype=u.dtype)
@@ -20,7 +21,8 @@ def solve(u: Any, matrix: Any, start: Any, facts: np.ndarray, *_: Any) -> tuple[
 
 
 def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, otherwise: Any) -> Any:
-    """How p answers to scores moved by r, [B, k]; where a derivative of that is asked for, by torch's operations."""
+    """Return the response of p to scores moved by r, [B, k]; torch's operations compute it where its
+    derivative is needed."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (r, matrix, D)):
         return otherwise(r, matrix, D)
     if type(r) is torch.Tensor and not torch.compiler.is_compiling() and not _wrapped(r, matrix, D):
@@ -29,7 +31,7 @@ def response(r: Any, matrix: Any, D: Any, facts: np.ndarray, otherwise: Any) -> 
 
 
 def _wrapped(*tensors: Any) -> bool:
-    """Whether one of them stands for others: inside torch.func's transforms, or under a mode that looks at calls."""
+    """Return whether one of them stands for others: inside torch.func's transforms, or under a mode that sees calls."""
     inside = torch._C._functorch.is_functorch_wrapped_tensor
     return any(inside(x) for x in tensors) or torch._C._len_torch_dispatch_stack() > 0
 
@@ -75,7 +77,7 @@ def _(u: Any, matrix: Any, start: Any, facts: Any) -> Any:
 
 
 def _over_axis(info: Any, dims: tuple[Any, ...], *args: Any) -> Any:
-    """torch.func.vmap: the axis joins the batch; a matrix or a start that is not there stays as it is."""
+    """Apply torch.func.vmap: the axis joins the batch; an absent matrix or start stays absent."""
     from solvers.kernels.merge import merge
 
     merged = merge(torch, info.batch_size, dims, args)

@@ -1,4 +1,4 @@
-"""Whether rounding explains what is left of a solve: the rule of `solvers.verdict`, one example at a time.
+"""Decide whether rounding explains the rest of a solve by the rule of `solvers.verdict`, one example at a time.
 
 A residual that rounding could have left says nothing where rounding could have left any p: with scores of 1e12 and a
 gamma of 1e-5 that is so in float64. The duality gap at p then tells a p that is as good as its digits allow from one
@@ -24,7 +24,7 @@ def negentropy(x):
 
 @piece
 def omega(kind, c, x):
-    """One coordinate's part of Omega; a tilt is part of the scores."""
+    """Return one coordinate's part of Omega; a tilt is part of the scores."""
     if kind == QUADRATIC:
         return 0.5 * c * x * x
     if kind == BINARY:
@@ -34,7 +34,7 @@ def omega(kind, c, x):
 
 @piece
 def explained(theta, terms, low, high, kind, c, p, best, eps):
-    """Whether the gap at p is one that scores theta [k], each the sum of `terms` [k] in size, may have by rounding.
+    """Return whether rounding of the scores theta [k], sums of terms of size `terms` [k], can cause the gap at p.
 
     best is p_Omega(theta), and eps the relative precision with which p is held.
     """

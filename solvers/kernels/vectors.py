@@ -1,4 +1,4 @@
-"""Four numbers at a time: the innermost loops, written in the compiler's own language.
+"""Compute four numbers at a time: the innermost loops, written in the compiler's own language.
 
 A loop over 30 numbers that a compiler vectorises by itself spends most of its time on the rest that does not fill its
 blocks, and it cannot keep a tile of a matrix in registers. These functions take addresses of float64 memory.
@@ -23,7 +23,7 @@ def _int(value: int) -> Any:
 
 
 def _splat(build, x):
-    """x in all four places."""
+    """Return x in all four places."""
     first = build.insert_element(ir.Constant(_V, ir.Undefined), x, ir.Constant(_I32, 0))
     return build.shuffle_vector(
         first, ir.Constant(_V, ir.Undefined), ir.Constant(ir.VectorType(_I32, 4), [0] * 4)
@@ -45,12 +45,13 @@ def _store(build, value, base, index, kind=_V):
 
 
 def _add_product(build, x, y, z):
-    """x y + z, in one rounding where the processor can."""
+    """Return x y + z, with one rounding where the processor can."""
     return build.fadd(build.fmul(x, y, flags=_FUSE), z, flags=_FUSE)
 
 
 def _loop(build, start, end, step, carried, body):
-    """for i in range(start, end, step); body(i, values) gives the new values. Returns where i ended, and them."""
+    """Emit for i in range(start, end, step), where body(i, values) gives the new values; return the last i
+    and the values."""
     head, inside, done = (build.function.append_basic_block(name) for name in ("head", "inside", "done"))
     entry = build.block
     build.branch(head)
@@ -73,7 +74,8 @@ def _loop(build, start, end, step, carried, body):
 
 @intrinsic
 def address(typing, array):
-    """Where an array's numbers begin; `array.ctypes.data` says it too, and counts two references on the way."""
+    """Return the address of an array's numbers; `array.ctypes.data` gives it too, and counts two references
+    on the way."""
 
     def write(context, build, signature, args):
         return build.ptrtoint(context.make_array(signature.args[0])(context, build, args[0]).data, _I64)
@@ -100,7 +102,7 @@ doubles, floats, longs, ints = (
 
 @intrinsic
 def tile(typing, left, panel, count, coefficients, target):
-    """target [4, 8] becomes C^-1 (target - sum over q < count of left[q, :4]^T panel[q, :8]); rows have 8 numbers.
+    """Replace target [4, 8] by C^-1 (target - sum over q < count of left[q, :4]^T panel[q, :8]); rows have 8 numbers.
 
     C is a lower triangle; its ten coefficients come row by row, the diagonal ones inverted.
     """
@@ -139,7 +141,7 @@ def tile(typing, left, panel, count, coefficients, target):
 
 @intrinsic
 def add_multiple(typing, y, factor, x, count):
-    """y[:count] += factor x[:count]."""
+    """Compute y[:count] += factor x[:count]."""
 
     def write(context, build, signature, args):
         y, factor, x, count = args
@@ -169,14 +171,14 @@ def add_multiple(typing, y, factor, x, count):
 
 @intrinsic
 def take_products(typing, y, panel, x, count):
-    """y[i] -= <panel[i, :8], x[:8]> for i < count, a multiple of 4; rows have 8 numbers."""
+    """Compute y[i] -= <panel[i, :8], x[:8]> for i < count, a multiple of 4; rows have 8 numbers."""
 
     def write(context, build, signature, args):
         y, panel, x, count = args
         low, high = _load(build, x, _int(0)), _load(build, x, _int(4))
 
         def pairs(a, b):
-            """The sums of neighbours in a and in b, side by side."""
+            """Return the sums of neighbours in a and in b, side by side."""
             pick = [ir.Constant(ir.VectorType(_I32, 4), which) for which in ([0, 4, 2, 6], [1, 5, 3, 7])]
             return build.fadd(*(build.shuffle_vector(a, b, which) for which in pick))
 
@@ -202,7 +204,7 @@ def take_products(typing, y, panel, x, count):
 
 @intrinsic
 def unsound(typing, x, count):
-    """0 where all of x[:count] are finite, NaN otherwise."""
+    """Return 0 where all of x[:count] are finite, NaN otherwise."""
 
     def write(context, build, signature, args):
         x, count = args
@@ -227,7 +229,7 @@ def unsound(typing, x, count):
 
 @intrinsic
 def add_rows(typing, out, panel, x, count):
-    """out[:8] += sum over i < count of x[i] panel[i, :8]; count is a multiple of 4, rows have 8 numbers."""
+    """Compute out[:8] += sum over i < count of x[i] panel[i, :8]; count is a multiple of 4, rows have 8 numbers."""
 
     def write(context, build, signature, args):
         out, panel, x, count = args
@@ -254,7 +256,7 @@ def add_rows(typing, out, panel, x, count):
 
 @intrinsic
 def power_of_two(typing, n):
-    """2^n for a whole number n of -1022 to 1023 that is given as a float: written so that it vectorises."""
+    """Return 2^n for a whole number n of -1022 to 1023 that is given as a float, written so that it vectorises."""
 
     def write(context, build, signature, args):
         magic = 1.5 * 2.0**52  # the last bits of n + magic are those of n as an integer
@@ -266,7 +268,8 @@ def power_of_two(typing, n):
 
 @intrinsic
 def minus(typing, x, y):
-    """x - y as it stands. Plain differences may be reordered: x - y - z becomes x - (y + z) if either is plain."""
+    """Return x - y exactly as written. Plain differences may be reordered: x - y - z becomes x - (y + z) if
+    either is plain."""
 
     def write(context, build, signature, args):
         return build.fsub(*args, flags=("nsz",))  # an instruction with a flag of its own is given no others

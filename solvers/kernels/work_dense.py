@@ -1,4 +1,4 @@
-"""The worker of problems with a dense U: sweeps and Newton on boxes, semismooth Newton for everything else."""
+"""Define the worker of problems with a dense U: sweeps and Newton on boxes, semismooth Newton for everything else."""
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HARD = 24  # steps on a box after which bounds are still not found: the dual's 
 
 
 def worker(stamp):
-    """The function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
+    """Return the function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
 
     def work(frame):
         """Take the next examples of a frame until none are left."""

@@ -1,4 +1,4 @@
-"""The worker of derivatives: z = (I - J H)^-1 J r, how p* answers to scores that are moved by r.
+"""Define the worker of derivatives: z = (I - J H)^-1 J r, how p* responds to scores that are moved by r.
 
 J = diag(D), less D D^T / sum D where sum p is fixed. The operator is symmetric, so that one worker serves both
 directions of differentiation. Coordinates with D = 0 are held by a bound: the system is that of the free ones alone.
@@ -22,7 +22,7 @@ from solvers.kernels.vectors import doubles, longs
 
 @piece
 def centred(D, weight, x):
-    """J x, in place."""
+    """Replace x by J x."""
     share = 0.0
     for j in range(x.shape[0]):
         share += D[j] * x[j]
@@ -32,7 +32,7 @@ def centred(D, weight, x):
 
 @piece
 def thin_response(T, D, r, balanced, z, room, H, L, s, y):
-    """z = J r - J A (I + A^T J A)^-1 A^T J r."""
+    """Compute z = J r - J A (I + A^T J A)^-1 A^T J r."""
     k, m = r.shape[0], T.shape[0]
     weight = 0.0
     if balanced:
@@ -53,7 +53,7 @@ def thin_response(T, D, r, balanced, z, room, H, L, s, y):
 
 
 def worker(stamp):
-    """The function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
+    """Return the function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
 
     def work(frame):
         """Take the next examples of a frame until none are left."""

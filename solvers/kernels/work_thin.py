@@ -1,4 +1,4 @@
-"""The worker of problems with U = -A A^T: one unknown per column of A, U is never formed."""
+"""Define the worker of problems with U = -A A^T: one unknown per column of A; U is never formed."""
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"
 from __future__ import annotations
@@ -17,7 +17,7 @@ from solvers.kernels.vectors import doubles, ints, longs
 
 
 def worker(stamp):
-    """The function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
+    """Return the function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
 
     def work(frame):
         """Take the next examples of a frame until none are left."""

@@ -1,4 +1,5 @@
-"""The active set of Frank-Wolfe: n slots of atoms [..., n, k] with weights [..., n]; an empty slot has weight 0."""
+"""Keep the active set of Frank-Wolfe: n slots of atoms [..., n, k] with weights [..., n]; an empty slot has
+weight 0."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from gfy.protocols import Array
 
 
 class Move(NamedTuple):
-    """A direction d [..., k], its longest step [...], and what it takes weight from and gives weight to."""
+    """Hold a direction d [..., k], its longest step [...], and the slots that it takes weight from and gives
+    weight to."""
 
     direction: Array
     most: Array
@@ -21,7 +23,7 @@ class Move(NamedTuple):
 
 
 def choose(variant: str, state: Any, vertex: Array, gap: Array) -> Move:
-    """The direction that the variant takes at this state."""
+    """Return the direction that the variant takes at this state."""
     xp = backend_of(vertex).xp
     weights, atoms = state.weights, state.atoms
     held = weights > 0
@@ -51,7 +53,7 @@ def choose(variant: str, state: Any, vertex: Array, gap: Array) -> Move:
 
 
 def _either(xp: Any, which: Array, a: Move, b: Move) -> Move:
-    """a where `which`, b elsewhere."""
+    """Return a where `which`, and b elsewhere."""
 
     def pick(x: Array, y: Array) -> Array:
         return xp.where(which[..., None], x, y) if x.ndim > which.ndim else xp.where(which, x, y)
@@ -60,7 +62,7 @@ def _either(xp: Any, which: Array, a: Move, b: Move) -> Move:
 
 
 def apply(move: Move, state: Any, vertex: Array, size: Array) -> tuple[Array, Array]:
-    """Weights and atoms after a step of this size."""
+    """Return the weights and atoms after a step of this size."""
     xp = backend_of(vertex).xp
     used = move.enters & (size > 0)
     write = (move.slot > 0) & used[..., None]
@@ -72,7 +74,8 @@ def apply(move: Move, state: Any, vertex: Array, size: Array) -> tuple[Array, Ar
 
 
 def _slot(xp: Any, weights: Array, atoms: Array, vertex: Array) -> tuple[Array, Array]:
-    """Where the vertex is, or could be, kept (one-hot [..., n]), and whether there is such a place [...]."""
+    """Return the slot that holds or could hold the vertex (one-hot [..., n]), and whether there is such a
+    slot [...]."""
     apart = xp.max(xp.abs(atoms - vertex[..., None, :]), axis=-1)
     same = (apart <= 1e-12) & (weights > 0)
     known = xp.any(same, axis=-1)

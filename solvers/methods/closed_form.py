@@ -1,4 +1,4 @@
-"""The cases that need no iteration: every closed form the paper lists."""
+"""Solve the cases that need no iteration: every closed form that the paper lists."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ClosedForm:
 def _answer(
     problem: InnerProblem, v: Input, p: Array, error: Array, fine: Array, stop: Stop, gap: Array | None = None
 ) -> Solution:
-    """p and what may be said of it; where the form does not hold, no step has been taken that could be repeated."""
+    """Return p with its verdict; where the form does not hold, no step has been taken that could be repeated."""
     xp = backend_of(p).xp
     none = xp.astype(xp.zeros_like(error), xp.int32)
     result = verdict.results(problem, v, p, error, stop, fine, none + int(Result.INACCURATE), gap)
@@ -115,7 +115,7 @@ def _answer(
 
 
 def _feasible(problem: InnerProblem, p: Array) -> Array | None:
-    """The gap of p = p_Omega(scores), [...]: zero by the map's definition, infinite where p is not in C.
+    """Return the gap of p = p_Omega(scores), [...]: zero by the definition of the map, infinite where p is not in C.
 
     None where the set says less cheaply whether p lies in it: the gap is then computed.
     """
@@ -130,7 +130,7 @@ def _feasible(problem: InnerProblem, p: Array) -> Array | None:
 
 
 def _system(problem: InnerProblem, v: Any) -> Array:
-    """(curvature I - U)^-1 (u + tilt)."""
+    """Return (curvature I - U)^-1 (u + tilt)."""
     regularizer = problem.regularizer
     form = problem.energy.quadratic(v)
     assert form is not None
@@ -143,7 +143,7 @@ def _system(problem: InnerProblem, v: Any) -> Array:
 
 
 def _raised(matrix: Array, c: float, rhs: Array) -> Array:
-    """(matrix + c I)^-1 rhs; c is at least what keeps rounding from making the system of equal columns singular."""
+    """Return (matrix + c I)^-1 rhs; c is large enough that rounding cannot make a system of equal columns singular."""
     backend = backend_of(matrix)
     xp = backend.xp
     eye = backend.asarray(np.eye(matrix.shape[-1]), like=matrix)
@@ -159,7 +159,7 @@ def _raised(matrix: Array, c: float, rhs: Array) -> Array:
 
 
 def _unbounded(problem: InnerProblem, v: Any) -> Array:
-    """0 where curvature I - U is positive definite, infinity where the problem has no maximum, [...]."""
+    """Return 0 where curvature I - U is positive definite, and infinity where the problem has no maximum, [...]."""
     curvature = problem.energy.curvature(v)
     assert curvature is not None
     xp = backend_of(v).xp

@@ -1,4 +1,4 @@
-"""Coordinate ascent: one coordinate (or one pair) at a time, exactly."""
+"""Run coordinate ascent: one coordinate (or one pair) at a time is maximised exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLOCK = 8
 
 
 class State(NamedTuple):
-    """p [..., k]; the number of sweeps []; what the last sweep moved and left over, and its rounding, [...]."""
+    """Hold p [..., k]; the number of sweeps []; what the last sweep moved and left over, and its rounding, [...]."""
 
     p: Array
     count: Array
@@ -127,7 +127,7 @@ class CoordinateAscent:
         return State(p, state.count + 1, error, noise)
 
     def _order(self, backend: Backend, count: Array, size: int, like: Array) -> Array:
-        """The order of this sweep, [size]."""
+        """Return the order of this sweep, [size]."""
         rng = np.random.default_rng(self.seed)
         table = (
             np.arange(size)[None]
@@ -139,7 +139,7 @@ class CoordinateAscent:
 
 
 def _left(problem: InnerProblem, curvature: Any, moved: Array) -> Array:
-    """A bound of the gap after a sweep of exact updates that moved p by `moved` >= 0, [...].
+    """Return a bound of the gap after a sweep of exact updates that moved p by `moved` >= 0, [...].
 
     A coordinate was at its best when it was visited; later moves have changed its score by at most
     h_j sum_i h_i moved_i, with h^2 the diagonal of -U.

@@ -1,4 +1,4 @@
-"""Frank-Wolfe: only a linear oracle of the set is needed, and the solution is a sparse mixture of its answers."""
+"""Run Frank-Wolfe: it needs only a linear oracle of the set, and its solution is a sparse mixture of vertices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIANTS = ("classic", "away", "pairwise", "blended")
 
 
 class State(NamedTuple):
-    """p [..., k] = weights [..., n] @ atoms [..., n, k]; g the gradient of Phi - Omega at p.
+    """Hold p [..., k] = weights [..., n] @ atoms [..., n, k], and g, the gradient of Phi - Omega at p.
 
     `vertex` is the oracle's answer at g and `error` the gap it proves, both of this p.
     """
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 
 class Active(NamedTuple):
-    """p* as a mixture: weights [..., n] (many are 0), atoms [..., n, k], and the solution they make."""
+    """Hold p* as a mixture: weights [..., n] (many are 0), atoms [..., n, k], and the solution they make."""
 
     weights: Array
     atoms: Array
@@ -47,7 +47,7 @@ class Active(NamedTuple):
 
 @dataclass(frozen=True)
 class FrankWolfe:
-    """Climb by moving towards the vertex that the set's linear oracle names, or away from a bad one; no projection.
+    """Move towards the vertex that the set's linear oracle returns, or away from a bad one, without projections.
 
     The step length is exact for quadratic problems and adaptive otherwise. While all atoms are in use they trade
     among themselves. Where Omega is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no
@@ -112,7 +112,7 @@ class FrankWolfe:
     def solve_active(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Active:
-        """The solution with the atoms and weights it is made of (as SparseMAP)."""
+        """Return the solution with the atoms and weights it is made of (as SparseMAP)."""
         check(self, problem, v)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
@@ -179,7 +179,7 @@ class FrankWolfe:
 
 
 def _look(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Array]:
-    """The oracle's answer at p, the gap it proves, and what rounding leaves of that gap."""
+    """Return the oracle's answer at p, the gap it proves, and the part of that gap that rounding causes."""
     backend = backend_of(p)
     xp = backend.xp
     if _plain(problem):
@@ -195,7 +195,7 @@ def _look(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Arra
 
 
 def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
-    """p + size (p_Omega(grad Phi(p)) - p): Omega is kept, only Phi is linearised, so the gap is Fenchel-Young's."""
+    """Return p + size (p_Omega(grad Phi(p)) - p): only Phi is linearised, so the gap is Fenchel-Young's."""
     backend = backend_of(v)
     xp = backend.xp
     best, gap = state.vertex, state.error
@@ -212,7 +212,7 @@ def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
 
 
 def _plain(problem: InnerProblem) -> bool:
-    """Whether the gradient of Omega is finite on all of C."""
+    """Return whether the gradient of Omega is finite on all of C."""
     return problem.regularizer.quadratic
 
 

@@ -1,4 +1,4 @@
-"""Newton's method on the set of free coordinates, for quadratic energies: the compiled kernels as a solver."""
+"""Run Newton's method on the set of free coordinates of quadratic energies: the compiled kernels as a solver."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ class ActiveSet:
         return by_framework(problem, v, p0, stop)
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
-        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""
         return response(problem, v, p)

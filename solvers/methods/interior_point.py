@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method: about a dozen steps whatever the conditioning, one linear system each.
+"""Run a primal-dual interior-point method: about a dozen steps for any conditioning, one linear system each.
 
 The bounds low <= p <= high become barriers: with multipliers zl, zu of the distances to them, Newton's method follows
 (p - low) zl = (high - p) zu = mu to mu = 0. Omega stays as it is; where it is an entropy its own curvature joins that
@@ -28,7 +28,7 @@ _DEEP = 1e-3  # times Stop.tol: the relative gap asked for, far enough for the l
 
 
 class State(NamedTuple):
-    """p [..., k], its distances to the bounds and their multipliers; the gap of the best p so far, [...]."""
+    """Hold p [..., k], its distances to the bounds and their multipliers; the gap of the best p so far, [...]."""
 
     p: Array
     below: Array
@@ -156,7 +156,7 @@ class InteriorPoint:
 
 
 def _measure(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array, Array]:
-    """The gap at p, the same relative to the value, and what rounding leaves of that, all [...]."""
+    """Return the gap at p, the same relative to the value, and the part that rounding causes, all [...]."""
     backend = backend_of(p)
     gap, g = verdict.duality_gap(problem, v, p)
     size = _size(problem, v, p)
@@ -169,7 +169,7 @@ def _size(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 
 def _inside(problem: InnerProblem, p: Array) -> Array:
-    """p where Omega has a gradient: an entropy has none on the boundary, where rounding may put p."""
+    """Return p where Omega has a gradient: an entropy has none on the boundary, where rounding may put p."""
     if problem.regularizer.quadratic:
         return p
     backend = backend_of(p)
@@ -178,7 +178,7 @@ def _inside(problem: InnerProblem, p: Array) -> Array:
 
 
 def _bend(problem: InnerProblem, p: Array) -> Array:
-    """omega''(p), [..., k]."""
+    """Return omega''(p), [..., k]."""
     xp = backend_of(p).xp
     if problem.regularizer.quadratic:
         return xp.full_like(p, problem.regularizer.strong_convexity(problem.domain))
@@ -187,7 +187,7 @@ def _bend(problem: InnerProblem, p: Array) -> Array:
 
 
 def _balanced(problem: InnerProblem, p: Array, D: Array, dp: Array) -> Array:
-    """The step dp moved along D so that p + dp has the sum that C asks for: rounding of large D would add up."""
+    """Return the step dp moved along D so that p + dp has the sum that C requires: rounding of large D would add up."""
     total = problem.domain.total  # type: ignore[attr-defined]
     if total is None:
         return dp
@@ -199,21 +199,21 @@ def _balanced(problem: InnerProblem, p: Array, D: Array, dp: Array) -> Array:
 
 
 def _over(a: Array, b: Array) -> Array:
-    """a / b; 0 where b is no distance: infinite, or zero because low = high."""
+    """Return a / b, or 0 where b is no distance: infinite, or zero because low = high."""
     xp = backend_of(b).xp
     real = (b > 0) & (b < math.inf)
     return xp.where(real, a / xp.where(real, b, xp.ones_like(b)), xp.zeros_like(b))
 
 
 def _pairing(below: Array, above: Array, zl: Array, zu: Array, many: int) -> Array:
-    """The mean of the products, [...]."""
+    """Return the mean of the products, [...]."""
     xp = backend_of(zl).xp
     pairs = [xp.where(d < math.inf, d, xp.zeros_like(d)) * z for d, z in ((below, zl), (above, zu))]
     return (pairs[0] + pairs[1]).sum(-1) / many
 
 
 def _longest(state: State, dp: Array, dl: Array, du: Array) -> Array:
-    """The longest step, at most 1, that keeps distances and multipliers at least 0, [...]."""
+    """Return the longest step, at most 1, that keeps distances and multipliers at least 0, [...]."""
     xp = backend_of(dp).xp
     size = xp.ones_like(dp)
     for x, d in ((state.below, dp), (state.above, -dp), (state.zl, dl), (state.zu, du)):

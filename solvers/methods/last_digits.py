@@ -1,4 +1,4 @@
-"""The last digits of p: Newton's step in p itself, for methods whose p inherits the rounding of other unknowns.
+"""Correct the last digits of p by Newton's step in p itself, where p has the rounding of other unknowns.
 
 With r = p_Omega(grad Phi(p)) - p a step solves (I - J H) d = r. A method that computes p = p_Omega(theta) moves p,
 where Omega is weak, by much more than rounding when theta moves to the next number of its dtype; d is a correction to p
@@ -27,7 +27,8 @@ class _Found(NamedTuple):
 
 
 def finish(problem: InnerProblem, v: Input, p: Array, gap: Array, goal: float) -> tuple[Array, Array]:
-    """The best of p and its corrections, and its gap [...]; `gap` is a bound of that at p, believed up to `goal`.
+    """Return the best of p and its corrections, and its gap [...]; `gap` bounds the gap at p and is trusted
+    up to `goal`.
 
     Where every bound is at most `goal` nothing is evaluated.
     """
@@ -47,7 +48,7 @@ def finish(problem: InnerProblem, v: Input, p: Array, gap: Array, goal: float) -
 
 
 def _corrected(problem: InnerProblem, v: Input, p: Array, g: Array) -> Array:
-    """p + d, [..., k]; p itself where the derivative of p_Omega is not a diagonal."""
+    """Return p + d, [..., k], or p itself where the derivative of p_Omega is not a diagonal."""
     if not (problem.domain.banded and problem.regularizer.separable):
         return p
     best, balanced = problem.regularizer.argmax(g, problem.domain), problem.domain.total is not None

@@ -1,4 +1,4 @@
-"""Mirror ascent: multiplicative updates on simplices and boxes."""
+"""Run mirror ascent: multiplicative updates on simplices and boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solvers.methods.projected_gradient import moves
 
 
 class State(NamedTuple):
-    """Scores z [..., k] with p = mirror(z); g the gradient of Phi - Omega at p; L [...]."""
+    """Hold scores z [..., k] with p = mirror(z), g, the gradient of Phi - Omega at p, and L [...]."""
 
     p: Array
     z: Array
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class MirrorAscent:
-    """Climb by exponentiated gradient steps, z <- z + grad(p) / L with p = mirror(z), which stay inside the set.
+    """Take exponentiated gradient steps, z <- z + grad(p) / L with p = mirror(z), which stay inside the set.
 
     The mirror is the softmax where sum p is fixed and a sigmoid between the bounds of a box; where Omega is an
     entropy it is p_Omega itself, which handles Omega exactly (see `relative`). L is measured on the way. Where
@@ -127,7 +127,7 @@ def _mirror(problem: InnerProblem, z: Array) -> Array:
 
 
 def _inverse(problem: InnerProblem, p: Array) -> Array:
-    """Scores whose mirror is p, pulled a little inside: at a bound there are none."""
+    """Return scores whose mirror is p, moved a little inside, as there are none at a bound."""
     xp = backend_of(p).xp
     if problem.domain.banded and problem.domain.total is None:
         low, high = problem.domain.bounds(p)
@@ -138,7 +138,7 @@ def _inverse(problem: InnerProblem, p: Array) -> Array:
 
 
 def _centered(problem: InnerProblem, z: Array) -> Array:
-    """Scores matter up to a constant where sum p is fixed: their largest is kept at 0."""
+    """Keep the largest score at 0 where sum p is fixed: scores matter only up to a constant there."""
     if problem.domain.total is None:
         return z
     return z - backend_of(z).xp.max(z, axis=-1)[..., None]

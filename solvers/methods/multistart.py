@@ -1,4 +1,4 @@
-"""Global truth for energies that are not concave: many starts, or every vertex, and it says which."""
+"""Search the global maximum of energies that are not concave by many starts, or every vertex, and say which."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MultiStart:
 
     @property
     def says(self) -> str:
-        """What the answer is worth, in a sentence."""
+        """Say in a sentence how far the answer can be trusted."""
         return "the best of many local maxima: a lower bound of the maximum, not a proof of it"
 
     def unsupported(self, problem: InnerProblem) -> str | None:
@@ -68,7 +68,7 @@ class MultiStart:
         return ProjectedGradient().unsupported(problem)
 
     def exhaustive(self, problem: InnerProblem, k: int) -> bool:
-        """Whether every vertex of C is among the starts."""
+        """Return whether every vertex of C is among the starts."""
         return len(self._vertices(problem, k)) > 0
 
     def solve(
@@ -108,12 +108,12 @@ class MultiStart:
 
 
 def _spread(points: Array, ndim: int) -> Array:
-    """[n, k] as [n, 1, ..., 1, k], to stand before the batch axes."""
+    """Return [n, k] as [n, 1, ..., 1, k], to stand before the batch axes."""
     return points[(slice(None), *(None,) * (ndim - 1))]
 
 
 def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
-    """v with the starts' axis before its batch axes, so that the batch has it; shared leaves broadcast."""
+    """Return v with the axis of starts before its batch axes; shared leaves broadcast."""
     xp = backend_of(v).xp
     ranks = getattr(problem.energy, "ranks", None)
     if ranks is None:
@@ -129,7 +129,7 @@ def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
 
 
 def _pick(backend: object, leaf: Array, best: Array) -> Array:
-    """leaf[best[b], b, ...] for every b."""
+    """Return leaf[best[b], b, ...] for every b."""
     xp = backend_of(leaf).xp
     rest = leaf.ndim - 1 - best.ndim
     index = best[(None, ..., *(None,) * rest)] + xp.astype(0 * leaf[:1], best.dtype)

@@ -1,4 +1,4 @@
-"""Pairwise energies without a regularizer, by their neighbour with a small one."""
+"""Solve pairwise energies without a regularizer by a nearby problem with a small one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solvers.loop import check
 
 @dataclass(frozen=True)
 class NearlyLinear:
-    """Solves a problem without regularizer by its neighbour with gamma s <p, p - 1> added, s = max |u|; p [..., k].
+    """Solve a problem without regularizer by a nearby one with gamma s <p, p - 1> added, s = max |u|; p [..., k].
 
     Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
     equation of `DualNewton` again, and the value found is at most gamma s * sum p (1 - p) below the maximum: of that

@@ -1,4 +1,4 @@
-"""(I - H J) d = r: the linear systems of Newton's method on theta = grad Phi(p_Omega(theta))."""
+"""Solve (I - H J) d = r: the linear systems of Newton's method on theta = grad Phi(p_Omega(theta))."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST = 8.0  # units in the last place of a diagonal entry: a smaller pivot is 
 
 
 def slope_at(problem: InnerProblem, p: Array) -> Array:
-    """The diagonal of J read from p itself: 1 / omega''(p) where p is free, 0 where a bound is active."""
+    """Return the diagonal of J read from p itself: 1 / omega''(p) where p is free, 0 where a bound is active."""
     xp = backend_of(p).xp
     low, high = problem.domain.bounds(p) if problem.domain.banded else problem.domain.extent()
     free = (p > low) & (p < high)
@@ -29,13 +29,13 @@ def slope_at(problem: InnerProblem, p: Array) -> Array:
 
 
 def by_cholesky(problem: InnerProblem, U: Array, p: Array, r: Array) -> Array:
-    """d for a dense Hessian U on a box or simplex."""
+    """Return d for a dense Hessian U on a box or simplex."""
     balanced = problem.domain.total is not None
     return r + matvec(U, responder(U, slope_at(problem, p), balanced)(r))
 
 
 def answer(D: Array, x: Array, balanced: bool) -> Array:
-    """J x for J = diag(D), less D D^T / sum D where `balanced` (sum p is fixed), [..., k]."""
+    """Return J x for J = diag(D), less D D^T / sum D where `balanced` (sum p is fixed), [..., k]."""
     if not balanced:
         return D * x
     xp = backend_of(D).xp
@@ -44,7 +44,7 @@ def answer(D: Array, x: Array, balanced: bool) -> Array:
 
 
 def small_system(A: Array, D: Array, balanced: bool) -> Array:
-    """I + A^T J A, [..., m, m], for J as in `answer`."""
+    """Return I + A^T J A, [..., m, m], for J as in `answer`."""
     backend = backend_of(A, D)
     eye = backend.asarray(np.eye(A.shape[-1]), like=D)
     weighted = D[..., None] * A
@@ -57,7 +57,7 @@ def small_system(A: Array, D: Array, balanced: bool) -> Array:
 
 
 def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
-    """r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T: an m x m system.
+    """Return r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T, by an m x m system.
 
     Where D is large most of D r cancels: the answer is put into its equation once, and what it leaves over is answered
     too.
@@ -82,7 +82,7 @@ def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], 
 
 
 def responder_at(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
-    """D -> (r -> (I - J H)^-1 J r) with H the Hessian of Phi at p: by its low rank where that is smaller than k."""
+    """Return D -> (r -> (I - J H)^-1 J r) with H the Hessian of Phi at p, by its low rank where that is below k."""
     balanced = problem.domain.total is not None
     curvature = problem.energy.curvature(v)
     if isinstance(curvature, LowRank) and curvature.A.shape[-1] < p.shape[-1]:
@@ -93,7 +93,7 @@ def responder_at(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array],
 
 
 def hessian_at(problem: InnerProblem, v: Input, p: Array) -> Array:
-    """The Hessian of Phi in p, [..., k, k], a row at a time."""
+    """Return the Hessian of Phi in p, [..., k, k], computed row by row."""
     backend = backend_of(p)
     k = p.shape[-1]
     eye = backend.asarray(np.eye(k), like=p)
@@ -108,7 +108,7 @@ def hessian_at(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 
 def positive_solve(matrix: Array, rhs: Array) -> Array:
-    """Small symmetric positive definite systems [..., m, m] y = [..., m].
+    """Solve small symmetric positive definite systems [..., m, m] y = [..., m].
 
     Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal, on
     one processor zero and on another negative. No such pivot is divided by: a tiny multiple of the diagonal is added
@@ -124,7 +124,7 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
 
 
 def _eliminate(matrix: Array, rhs: Array) -> Array:
-    """Gauss and Jordan's elimination; a pivot that rounding made too small is replaced, so the answer is finite."""
+    """Solve by Gauss-Jordan elimination; a pivot that rounding made too small is replaced, so the answer is finite."""
     backend = backend_of(matrix)
     xp = backend.xp
     least = _LEAST * backend.eps(matrix)
@@ -140,7 +140,7 @@ def _eliminate(matrix: Array, rhs: Array) -> Array:
 def by_conjugate_gradients(
     problem: InnerProblem, v: Input, p: Array, theta: Array, rhs: Array, steps: int
 ) -> Array:
-    """d by conjugate gradients: I - H J is self-adjoint and positive in the inner product of J."""
+    """Return d by conjugate gradients: I - H J is self-adjoint and positive in the inner product of J."""
     xp = backend_of(p).xp
     if problem.domain.banded:
         D, balanced = slope_at(problem, p), problem.domain.total is not None

@@ -1,4 +1,4 @@
-"""The projection a gradient step ends with; on the simplex without a sort and without a bracket.
+"""Project the end of a gradient step; on the simplex without a sort and without a bracket.
 
 sum relu(x - tau) = 1 is convex and decreasing in tau: Newton's steps from the left increase to the root and end
 there after finitely many (Michelot's method), each one pass over x.
@@ -24,7 +24,7 @@ class _State(NamedTuple):
 
 
 def project(domain: ConvexSet, x: Array) -> Array:
-    """argmin_{p in C} |p - x|, [..., k]; differentiable."""
+    """Return argmin_{p in C} |p - x|, [..., k]; it is differentiable."""
     if not domain.simplex:
         return domain.project(x)
     backend = backend_of(x)

@@ -1,4 +1,4 @@
-"""Projected gradient ascent: backtracking, accelerated, or with spectral steps."""
+"""Run projected gradient ascent: with backtracking, accelerated, or with spectral steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _STILL = 64  # units in the last place of p: a shorter step is rounding
 
 
 class State(NamedTuple):
-    """p [..., k] and the gradient of Phi - Omega there; the last move and change of gradient; L, t and sizes [...]."""
+    """Hold p [..., k] and the gradient of Phi - Omega there; the last move and change of gradient; L, t and
+    sizes [...]."""
 
     p: Array
     g: Array
@@ -34,7 +35,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class ProjectedGradient:
-    """Climb by gradient steps that are projected onto the set; it serves any energy on every set with a projection.
+    """Take gradient steps that are projected onto the set; it serves any energy on every set with a projection.
 
     p <- project(q + grad(q) / L), with L measured on the way. Every step tries one point: a rejected example stays
     where it is with a larger L. Where the energy is not concave the steps are those of "backtracking" on values, and
@@ -180,7 +181,7 @@ class ProjectedGradient:
 
 
 def moves(d: Array, p: Array) -> Array:
-    """Whether a step d [..., k] to p is more than the rounding of p, [...] bool."""
+    """Return whether a step d [..., k] to p is more than the rounding of p, [...] bool."""
     backend = backend_of(p)
     xp = backend.xp
     return xp.max(xp.abs(d), axis=-1) > _STILL * backend.eps(p) * xp.max(xp.abs(p), axis=-1)
@@ -196,13 +197,13 @@ def _momentum(xp: Any, t: Array, L: Array, mu: float) -> tuple[Array, Array]:
 
 
 def is_affine(problem: InnerProblem) -> bool:
-    """Whether the gradient of Phi - Omega is affine in p."""
+    """Return whether the gradient of Phi - Omega is affine in p."""
     energy = problem.energy
     return problem.regularizer.quadratic and (energy.linear or energy.interactions is not None)
 
 
 def _gradient(problem: InnerProblem, v: Input, p: Array) -> Array:
-    """The gradient of Phi - Omega, kept finite where Omega's is not (a point of the boundary is left at once)."""
+    """Return the gradient of Phi - Omega, kept finite where Omega's is not (p leaves the boundary at once)."""
     xp = backend_of(p).xp
     g = problem.grad(v, p)
     if problem.regularizer.quadratic:
@@ -211,7 +212,7 @@ def _gradient(problem: InnerProblem, v: Input, p: Array) -> Array:
 
 
 def _first_curvature(problem: InnerProblem, v: Input, p: Array, g: Array) -> Array:
-    """A first L: the curvature met along the gradient, never above what the steps would find themselves."""
+    """Return a first L: the curvature along the gradient, which is never above what the steps would find themselves."""
     backend = backend_of(v)
     xp = backend.xp
     mu = problem.strong_concavity

@@ -1,4 +1,4 @@
-"""Newton's method on the coordinates that are free."""
+"""Run Newton's method on the coordinates that are free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _MOST_DENSE = 512
 
 
 class State(NamedTuple):
-    """theta, p = p_Omega(theta), g = grad Phi(p) [..., k]; a safe step's L; whether the next step is a safe one."""
+    """Hold theta, p = p_Omega(theta), g = grad Phi(p) [..., k]; L of a safe step; whether the next step is a
+    safe one."""
 
     p: Array
     theta: Array
@@ -106,7 +107,7 @@ class ProjectedNewton:
         return run(self, problem, v, p0, stop)
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
-        """How p* answers to moved scores, compiled; None where the framework is to solve its systems."""
+        """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""
         return response(problem, v, p)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
@@ -159,12 +160,13 @@ class ProjectedNewton:
 
 
 def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
-    """The steps of `ProjectedNewton`, taken by the framework."""
+    """Take the steps of `ProjectedNewton` by the framework."""
     return run(ProjectedNewton(), problem, v, p0, stop)
 
 
 def _measure(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Array]:
-    """The Fenchel-Young gap at p, the residual |p - p_Omega(g)| and what rounding leaves of it, all [...]."""
+    """Return the Fenchel-Young gap at p, the residual |p - p_Omega(g)| and the part of it that rounding
+    causes, all [...]."""
     backend = backend_of(p)
     xp = backend.xp
     best = problem.regularizer.argmax(g, problem.domain)

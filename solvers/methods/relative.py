@@ -1,4 +1,4 @@
-"""Gradient steps measured by Omega itself: theta <- theta + a (grad Phi(p) - theta), p = p_Omega(theta).
+"""Take gradient steps measured by Omega itself: theta <- theta + a (grad Phi(p) - theta), p = p_Omega(theta).
 
 argmax_p <grad Phi(q), p> - Omega(p) - D_Omega(p, q) / eta has this closed form with a = eta / (1 + eta): every p
 is p_Omega of finite scores, so entropies never meet their infinite gradient on the boundary. It is safe when
@@ -17,7 +17,7 @@ from gfy.protocols import Array, Input
 
 
 class State(NamedTuple):
-    """theta [..., k], p = p_Omega(theta), g = grad Phi(p); L [...], the relative smoothness."""
+    """Hold theta [..., k], p = p_Omega(theta), g = grad Phi(p), and L [...], the relative smoothness."""
 
     p: Array
     theta: Array
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 
 def serves(problem: InnerProblem) -> bool:
-    """Omega is an entropy with an argmax map on C, and Phi is concave."""
+    """Return whether Omega is an entropy with an argmax map on C, and Phi is concave."""
     regularizer = problem.regularizer
     return (
         regularizer.separable and not regularizer.quadratic and regularizer.no_argmax(problem.domain) is None
@@ -89,13 +89,13 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
 
 
 def _residual(problem: InnerProblem, p: Array, g: Array) -> Array:
-    """|p - p_Omega(g)|, [...]: how far p moved would not do, scores far out hardly move p."""
+    """Return |p - p_Omega(g)|, [...]; the last change of p would not do, since large scores hardly move p."""
     xp = backend_of(p).xp
     return xp.max(xp.abs(problem.regularizer.argmax(g, problem.domain) - p), axis=-1)
 
 
 def _rounding(problem: InnerProblem, p: Array, theta: Array, g: Array) -> Array:
-    """What rounding of the scores does to p, [...]."""
+    """Return the change of p that rounding of the scores can cause, [...]."""
     xp = backend_of(p).xp
     curved = problem.regularizer.strong_convexity(problem.domain) or 1.0
     size = xp.max(xp.abs(g), axis=-1) + xp.max(xp.abs(theta), axis=-1)

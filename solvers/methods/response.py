@@ -1,4 +1,4 @@
-"""p_Omega and its slope together, with as few passes over memory as they need."""
+"""Compute p_Omega and its slope together, with as few passes over memory as they need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gfy.protocols import Array
 
 
 def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
-    """argmax_{low <= p <= high} theta p - omega(p) and its derivative, elementwise; both [..., k].
+    """Return argmax_{low <= p <= high} theta p - omega(p) and its derivative, elementwise; both are [..., k].
 
     At a kink (a coordinate exactly at its bound) the coordinate counts as free.
     """
@@ -34,6 +34,6 @@ def respond(problem: InnerProblem, theta: Array) -> tuple[Array, Array]:
 
 
 def clamp(x: Array, low: Any, high: Any) -> Array:
-    """One kernel where the framework has one."""
+    """Compute in one kernel where the framework has one."""
     backend = backend_of(x)
     return (backend.fused("clip", x) or backend.xp.clip)(x, low, high)

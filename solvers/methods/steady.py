@@ -1,4 +1,4 @@
-"""Accelerated gradient ascent with a momentum that rests, looked at once per block of steps.
+"""Run accelerated gradient ascent with a constant momentum, which is checked once per block of steps.
 
 A step is one gradient, one projection and a few sums: new = project(q + grad(q) / L), q = new + beta (new - p). Only at
 the end of a block the error is measured, L is held against the curvature that the last two gradients show, and an
@@ -23,7 +23,7 @@ _ROOM = 1.2  # the largest curvature is found from below
 
 
 class State(NamedTuple):
-    """p and q [..., k]; L [...], the error at the last look and what rounding leaves of it."""
+    """Hold p and q [..., k]; L [...], the error at the last check and the part of it that rounding causes."""
 
     p: Array
     q: Array
@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 def unsupported(problem: InnerProblem) -> str | None:
-    """Why these steps do not serve a problem, in a sentence; None where they do."""
+    """Return the reason why these steps do not serve a problem, in a sentence, or None where they do."""
     energy = problem.energy
     if not (energy.concave and energy.smooth and problem.regularizer.quadratic):
         return 'the step rule "steady" needs a concave, smooth energy and a quadratic regularizer'
@@ -55,7 +55,7 @@ def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
 
 
 def step(problem: InnerProblem, v: Input, state: State) -> State:
-    """BLOCK steps and a look at where they led."""
+    """Take BLOCK steps and check where they led."""
     backend = backend_of(v)
     xp = backend.xp
     mu = problem.strong_concavity
@@ -92,7 +92,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
 
 
 def _first(problem: InnerProblem, v: Input, p: Array, g: Array) -> Array:
-    """The largest curvature at p, [...], by the power method on differences of gradients."""
+    """Return the largest curvature at p, [...], by the power method on differences of gradients."""
     backend = backend_of(v)
     xp = backend.xp
     mu = problem.strong_concavity

@@ -1,4 +1,4 @@
-"""Sweeps of coordinate ascent over a quadratic energy: u [..., k], p [..., k], batch axes leading."""
+"""Run sweeps of coordinate ascent over a quadratic energy: u [..., k], p [..., k], with leading batch axes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_STEPS = 120  # of a scalar search, of which every third halves its bracket
 
 
 def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
-    """argmax_{low <= x <= high} s x - h x^2 / 2 - omega(x), elementwise; h >= 0."""
+    """Return argmax_{low <= x <= high} s x - h x^2 / 2 - omega(x), elementwise; h >= 0."""
     xp = backend_of(s).xp
     if regularizer.quadratic and not regularizer.zero:
         return clip((s + regularizer.tilt) / (regularizer.curvature + h), low, high)
@@ -38,7 +38,7 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
 
 
 def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
-    """argmax_x s x - h x^2 / 2 - omega(x) for the entropies made of x log x, elementwise, without bounds.
+    """Return argmax_x s x - h x^2 / 2 - omega(x) for the entropies made of x log x, elementwise, without bounds.
 
     In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, convex and increasing: Newton's steps from a start
     that is right for large |c| reach rounding in five. The other logarithm of BinaryShannon is treated the same way on
@@ -71,7 +71,7 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
 
 
 def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
-    """theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
+    """Return theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
 
     Where omega is weak q is nearly a step, and Newton's steps in theta overshoot; those in x = q(theta) creep where q
     is flat. The shorter of the two is taken, which stays on its side of the root where q is convex or concave, and a
@@ -85,7 +85,7 @@ def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Arra
         return regularizer.coordinate_argmax(theta, low, high)
 
     def up(x: Array) -> Array:
-        """The scores of x, kept inside the bracket where they are infinite or x is on a bound."""
+        """Return the scores of x, kept inside the bracket where they are infinite or x is on a bound."""
         return clip(regularizer.grad(x), s - h * high, s - h * low)
 
     def body(now: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -116,7 +116,7 @@ def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Arra
 
 
 def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) -> Array:
-    """One sweep for U = -A A^T with t = A^T p kept up to date: O(k m)."""
+    """Run one sweep for U = -A A^T with t = A^T p kept up to date: O(k m)."""
     backend = backend_of(u)
     xp = backend.xp
     bend = (A * A).sum(-1)
@@ -139,7 +139,7 @@ def low_rank(problem: InnerProblem, u: Array, A: Array, p: Array, order: Array) 
 def dense(
     problem: InnerProblem, u: Array, U: Array, p: Array, size: int, blocks: Array, inside: Array | None
 ) -> Array:
-    """One sweep for a dense U, a block of rows at a time: their slopes by one product, then coordinate by coordinate.
+    """Run one sweep for a dense U in blocks of rows: their slopes by one product, then coordinate by coordinate.
 
     The iterates are those of plain coordinate ascent; U is read once, and a coordinate's update costs a few
     operations on [...] alone because the block is written out. `inside` reorders the coordinates of a block.
@@ -179,7 +179,7 @@ def dense(
 
 
 def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p: Array) -> Array:
-    """k trades where sum p is fixed: the coordinate that gains most takes from the one that loses least.
+    """Make k exchanges where sum p is fixed: the coordinate that gains most takes from the one that loses least.
 
     For a quadratic or no regularizer the slopes say which. The slope of an entropy is infinite at 0 however little a
     coordinate has to gain there: then each coordinate is asked how far it would move at a common price.
@@ -222,7 +222,7 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
 
 
 def _wish(regularizer: Any, g: Array, bend: Array, p: Array, low: Any, high: Any) -> Array:
-    """How far each coordinate would move alone at one price for all, the mean of their slopes by weight, [..., k]."""
+    """Return how far each coordinate would move alone at one multiplier for all, the weighted mean slope, [..., k]."""
     backend = backend_of(p)
     xp = backend.xp
     g, bend, p = backend.stop_gradient((g, bend, p))
@@ -236,12 +236,13 @@ def _wish(regularizer: Any, g: Array, bend: Array, p: Array, low: Any, high: Any
 
 
 def _of(regularizer: Any, chosen: Array, p: Array) -> Any:
-    """omega of the coordinate that is chosen, one-hot [..., k], in each example."""
+    """Return omega of the chosen coordinate, one-hot [..., k], of each example."""
     return regularizer.part(lambda x: dot(chosen, x), p)
 
 
 def _trade(gains: Any, gives: Any, slope: Array, h: Array, x: Array, y: Array, room: Array) -> Array:
-    """argmax_{0 <= d <= room} slope d - h d^2 / 2 - omega(x + d) - omega(y - d), elementwise, either omega its own."""
+    """Return argmax_{0 <= d <= room} slope d - h d^2 / 2 - omega(x + d) - omega(y - d), elementwise; the
+    omegas may differ."""
     xp = backend_of(x).xp
     if gains.quadratic:
         c = gains.curvature
@@ -253,7 +254,7 @@ def _trade(gains: Any, gives: Any, slope: Array, h: Array, x: Array, y: Array, r
     eps = backend.eps(x)
 
     def second(omega: Any, z: Array) -> Array:
-        """omega''(z), from the slope of omega's argmax map."""
+        """Return omega''(z), from the slope of omega's argmax map."""
         slope = omega.coordinate_slope(omega.grad(z), -1.0, float("inf"))
         return 1 / xp.where(slope > 0, slope, xp.ones_like(slope))
 

@@ -1,1 +1,1 @@
-"""Solvers of other projects behind the protocol, one adapter per file."""
+"""Provide solvers of other projects behind the protocol, one adapter per file."""

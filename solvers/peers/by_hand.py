@@ -1,4 +1,4 @@
-"""Fifteen lines by hand: accelerated projected gradient as a user would write it for one problem, in either framework.
+"""Write accelerated projected gradient by hand in fifteen lines, as a user would for one problem, in either framework.
 
 The loop knows the problem by its gradient and its projection only. Its step length is tuned once per batch: the largest
 eigenvalue of the Hessian where the energy is quadratic, by power iteration; `step` otherwise. It looks at its movement
@@ -90,7 +90,8 @@ class ByHand:
 
 
 def _step(problem: InnerProblem, v: Input, p: Array) -> Any:
-    """1 / L, L the largest eigenvalue of the Hessian over the batch, by power iteration on gradient differences."""
+    """Return 1 / L, L the largest eigenvalue of the Hessian over the batch, by power iteration on gradient
+    differences."""
     xp = backend_of(v).xp
     base, x = problem.grad(v, 0 * p), 0 * p + 1.0
     for _ in range(_POWER_STEPS):

@@ -1,4 +1,4 @@
-"""Clarabel called directly, without a modelling layer, as a peer."""
+"""Call Clarabel directly, without a modelling layer, as a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cvxpylayers, which makes a layer of a CVXPY model, as a peer."""
+"""Call cvxpylayers, which makes a layer of a CVXPY model, as a peer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 @lru_cache(maxsize=16)
 def _layer(problem: InnerProblem, solver: str, shapes: tuple[Any, ...], first: _Once) -> tuple[Any, Any]:
-    """The model of the first example, whose parameters are in the order of its `parameters`, and its layer."""
+    """Return the model of the first example, whose parameters have the order of its `parameters`, and its layer."""
     from cvxpylayers.torch import CvxpyLayer
 
     from solvers.peers.cvxpy_model import Model

@@ -1,4 +1,4 @@
-"""The inner problem written in CVXPY, parametrised (DPP) so that it is compiled once for each shape.
+"""Write the inner problem in CVXPY, parametrised (DPP) so that it is compiled once for each shape.
 
 Written from the formulas of the paper and from what an energy says of its structure (`quadratic`, `network`), not from
 its value and gradient code: it is the independent witness of both.
@@ -14,7 +14,7 @@ from gfy.problem import InnerProblem
 
 
 class Model:
-    """One compiled problem: `load(v)` fills the parameters of one example, `solve` returns p [k]."""
+    """Hold one compiled problem: `load(v)` fills the parameters of one example, `solve` returns p [k]."""
 
     def __init__(self, problem: InnerProblem, v: Any) -> None:
         import cvxpy as cp
@@ -86,7 +86,7 @@ class Model:
         return linear - par("weights", True) @ z
 
     def _layer(self, preactivation: Any) -> Any:
-        """A variable of its own: a parameter times a function of parameters would not be DPP."""
+        """Return a separate variable: a parameter times a function of parameters would not be DPP."""
         import cvxpy as cp
 
         z = cp.Variable(preactivation.shape)
@@ -95,7 +95,7 @@ class Model:
 
 
 def parameters(energy: Any, v: Any) -> dict[str, np.ndarray]:
-    """What the model is given for one example, by name."""
+    """Return the parameters of the model for one example, by name."""
     if energy.metric is not None:
         return {"anchor": energy.anchor(v)}
     if energy.linear:
@@ -130,7 +130,7 @@ def _regularizer(omega: Any, p: Any) -> Any:
 
 
 def _divergence(omega: Any, p: Any) -> Any:
-    """sum_j q_j f(p_j / q_j), each f by the function that CVXPY has for it."""
+    """Return sum_j q_j f(p_j / q_j), with each f by the function that CVXPY has for it."""
     import cvxpy as cp
 
     q = np.broadcast_to(np.asarray(omega.prior, dtype=float), p.shape)

@@ -1,4 +1,4 @@
-"""The reference: every concave inner problem in CVXPY, certified like everyone else."""
+"""Solve every concave inner problem in CVXPY as the reference; its answers are certified like all others."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class CvxpyReference:
 
 
 class _Once:
-    """An argument that does not count in the cache's key: it is needed only when the model is first built."""
+    """Hold an argument that is not part of the cache's key: it is needed only when the model is first built."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""DAQP, a dual active-set method in C, as a peer."""
+"""Call DAQP, a dual active-set method in C, as a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solvers that live outside both frameworks: one example at a time, in NumPy float64, on the host."""
+"""Run solvers outside both frameworks: one example at a time, in NumPy float64, on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def on_host(
     stop: Stop,
     prepare: Callable[[Any, Stop], One],
 ) -> Solution:
-    """The solution of every example by a loop on the host, inside either framework (jitted or not).
+    """Return the solution of every example by a loop on the host, inside either framework (jitted or not).
 
     The tolerance travels to the host with the inputs, so that a compiled program may have it as an argument.
     """
@@ -62,13 +62,13 @@ def on_host(
 
 
 def along(stop: Stop, start: Array) -> Array:
-    """The tolerance as an array that a callback is given beside start [..., k]: one number per example."""
+    """Return the tolerance as an array that a callback receives beside start [..., k]: one number per example."""
     one = start[..., 0]
     return backend_of(start).xp.zeros_like(one) + stop.tol
 
 
 def heard(stop: Stop) -> Callable[[np.ndarray], Stop]:
-    """How the host reads the tolerance that `along` sent; the other limits are known while a program is staged."""
+    """Read on the host the tolerance that `along` sent; the other limits are known while a program is staged."""
     max_steps = stop.max_steps
 
     def told(tol: np.ndarray) -> Stop:
@@ -78,7 +78,7 @@ def heard(stop: Stop) -> Callable[[np.ndarray], Stop]:
 
 
 def claimed(problem: InnerProblem, v: Input, p: Array, error: Array, content: Array, stop: Stop) -> Array:
-    """What becomes of a peer's claim to have converged, [...] int32: it holds where the gap at its p agrees."""
+    """Judge a peer's claim to have converged, [...] int32: it holds where the gap at its p agrees."""
     xp = backend_of(p).xp
     ended = xp.isfinite(error)
     limit, broken = (
@@ -88,7 +88,7 @@ def claimed(problem: InnerProblem, v: Input, p: Array, error: Array, content: Ar
 
 
 def shaped(point: Array) -> Solution:
-    """What a callback's solution looks like for p shaped as `point`: only shapes and types count."""
+    """Return an example of a callback's solution for p shaped as `point`; only shapes and types count."""
     xp = backend_of(point).xp
     one = point[..., 0]
     count = xp.astype(xp.zeros_like(one), xp.int32)
@@ -96,13 +96,13 @@ def shaped(point: Array) -> Solution:
 
 
 def unflat(found: Solution, batch: tuple[int, ...]) -> Solution:
-    """Solutions along one axis, [n, ...], as those of a batch."""
+    """Return solutions along one axis, [n, ...], as those of a batch."""
     whole: Solution = tree_map(lambda x: x.reshape((*batch, *x.shape[1:])), found)
     return whole
 
 
 def example(problem: InnerProblem, v: Any, index: tuple[int, ...]) -> Any:
-    """The input of one example of a batch; leaves may be shared by the batch or broadcast."""
+    """Return the input of one example of a batch; leaves may be shared by the batch or broadcast."""
 
     def pick(leaf: np.ndarray, axes: int) -> np.ndarray:
         place = index[len(index) - axes :]

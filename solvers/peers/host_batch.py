@@ -1,4 +1,4 @@
-"""Codes that work on NumPy arrays: the whole batch is handed to the host in one call.
+"""Run codes that work on NumPy arrays: the whole batch is passed to the host in one call.
 
 The adapter adds one copy of the inputs and nothing per example; how the batch is worked off (a loop, threads, a batched
 call) is the code's own business.
@@ -22,7 +22,7 @@ from solvers.peers.host import along, claimed, heard, shaped, unflat
 
 
 class Answer(NamedTuple):
-    """What a code says of each example: p [n, k], iterations [n] (-1 where it does not count), success [n]."""
+    """Hold what a code reports of each example: p [n, k], iterations [n] (-1 where it does not count), success [n]."""
 
     p: np.ndarray
     steps: np.ndarray
@@ -36,7 +36,7 @@ Work = Callable[[Any, tuple[int, ...], np.ndarray | None, Stop], Answer]
 def on_host_batch(
     solver: Any, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, work: Work
 ) -> Solution:
-    """The solutions of a batch by one call on the host, inside either framework (jitted or not)."""
+    """Return the solutions of a batch by one call on the host, inside either framework (jitted or not)."""
     check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
@@ -58,7 +58,7 @@ def on_host_batch(
 
 
 def held(problem: InnerProblem, v: Any, p: np.ndarray, batch: tuple[int, ...], stop: Stop) -> np.ndarray:
-    """Which of p [n, k] are solutions by their duality gap, [n]: for codes that do not say it themselves."""
+    """Return which of p [n, k] are solutions by their duality gap, [n], for codes that do not report it."""
     point = p.reshape((*batch, p.shape[-1]))
     with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
         result = claimed(problem, v, point, 0 * point[..., 0], point[..., 0] == point[..., 0], stop)
@@ -66,7 +66,7 @@ def held(problem: InnerProblem, v: Any, p: np.ndarray, batch: tuple[int, ...], s
 
 
 def each(work: Callable[[int], None], count: int, threads: int = 1) -> None:
-    """work(n) for n below count, on several threads where the code releases the interpreter."""
+    """Run work(n) for n below count, on several threads where the code releases the interpreter."""
     if threads <= 1 or count < 2 * threads:
         for n in range(count):
             work(n)
@@ -81,14 +81,14 @@ def each(work: Callable[[int], None], count: int, threads: int = 1) -> None:
 
 
 def cores() -> int:
-    """The processors this process may use, or fewer where OMP_NUM_THREADS says so."""
+    """Return the number of processors this process may use, or fewer where OMP_NUM_THREADS says so."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     said = os.environ.get("OMP_NUM_THREADS", "")
     return min(here, int(said)) if said.isdigit() and int(said) > 0 else here
 
 
 def _judged(problem: InnerProblem, fallback: np.ndarray, found: Answer) -> Solution:
-    """The answers made feasible; where a code failed, its claim is false and the error is infinite."""
+    """Return the answers made feasible; where a code failed, its claim is false and the error is infinite."""
     finite = np.isfinite(found.p).all(-1)
     p = np.where(finite[:, None], found.p, fallback)
     if len(p) and (np.asarray(problem.domain.violation(p)) > 0).any():

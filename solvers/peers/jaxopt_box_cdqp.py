@@ -1,4 +1,4 @@
-"""jaxopt's coordinate descent for box-constrained quadratic programs, as a peer."""
+"""Call jaxopt's coordinate descent for box-constrained quadratic programs, as a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jaxopt's OSQP for boxes and simplices, as a peer."""
+"""Call jaxopt's OSQP for boxes and simplices, as a peer."""
 
 from __future__ import annotations
 

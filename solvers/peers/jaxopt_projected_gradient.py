@@ -1,4 +1,4 @@
-"""jaxopt's accelerated projected gradient, as a peer."""
+"""Call jaxopt's accelerated projected gradient, as a peer."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ class JaxoptProjectedGradient:
 
 
 def _batch_axes(problem: InnerProblem, v: Any, start: Array) -> list[Any]:
-    """For each batch axis, innermost first, which leaves of v have it (0) and which share theirs (None)."""
+    """Return for each batch axis, innermost first, which leaves of v have it (0) and which share theirs (None)."""
     axes = problem.energy.axes(v)
     return [tree_map(lambda own, n=n: 0 if own > n else None, axes) for n in range(start.ndim - 1)]

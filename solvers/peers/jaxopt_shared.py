@@ -1,4 +1,4 @@
-"""What the jaxopt adapters share: a silent import, quadratic programs from inner problems, torch tensors."""
+"""Define what the jaxopt adapters share: a silent import, quadratic programs from inner problems, torch tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solvers.peers.host import claimed
 
 
 def jaxopt() -> Any:
-    """The library, without its notice that it is no longer maintained: it is a peer to measure."""
+    """Return the library without its notice that it is no longer maintained, since it is a peer to measure."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import jaxopt as library
@@ -29,7 +29,7 @@ def missing() -> str | None:
 
 
 def not_quadratic(problem: InnerProblem) -> str | None:
-    """Why the problem is not a quadratic program over a band of bounds, in a sentence."""
+    """Return the reason why the problem is not a quadratic program over a band of bounds, in a sentence."""
     energy = problem.energy
     if energy.interactions is None or not energy.concave:
         return f"{energy.name} is not a concave quadratic: this solver is for quadratic programs"
@@ -39,7 +39,7 @@ def not_quadratic(problem: InnerProblem) -> str | None:
 
 
 def program(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> tuple[Array, Array]:
-    """Q [..., k, k] and c [..., k] with min 1/2 <p, Q p> + <c, p>, one for each example of the batch."""
+    """Return Q [..., k, k] and c [..., k] with min 1/2 <p, Q p> + <c, p>, one for each example of the batch."""
     import jax.numpy as jnp
 
     omega = problem.regularizer
@@ -58,7 +58,8 @@ def vmapped(
     stop: Stop,
     work: Callable[[Any, Array], Any],
 ) -> Solution:
-    """work(v, start) -> (p, error, steps) in JAX, wherever the arrays come from; no example is left NaN."""
+    """Return work(v, start) -> (p, error, steps) run in JAX, whatever framework the arrays belong to; no
+    example stays NaN."""
     check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))

@@ -1,4 +1,4 @@
-"""Quadratic programs for sparse codes: low-rank interactions are written as t = A^T p with t among the unknowns."""
+"""Write quadratic programs for sparse codes: low-rank interactions become t = A^T p with t among the unknowns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvers.peers.quadratic import Programs
 
 
 class Lifted(NamedTuple):
-    """min 1/2 <x, P x> + <q, x> with E x = e (m rows, then the sum), x[:k] between its bounds; x = (p, t)."""
+    """Hold min 1/2 <x, P x> + <q, x> with E x = e (m rows, then the sum), x[:k] between its bounds; x = (p, t)."""
 
     P: Any  # scipy.sparse, symmetric
     q: np.ndarray
@@ -20,7 +20,7 @@ class Lifted(NamedTuple):
 
 
 def lift(given: Programs, n: int) -> Lifted:
-    """Program n; a dense Hessian stays as it is."""
+    """Return program n; a dense Hessian stays as it is."""
     from scipy import sparse
 
     k = given.g.shape[1]

@@ -1,4 +1,4 @@
-"""Moreau's batched solver (an active-set method for small quadratic programs), as a peer."""
+"""Call Moreau's batched solver (an active-set method for small quadratic programs), as a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MuJoCo's `mju_boxQP`, a projected Newton method in C, as a peer."""
+"""Call MuJoCo's `mju_boxQP`, a projected Newton method in C, as a peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OSQP called directly, without a modelling layer, as a peer."""
+"""Call OSQP directly, without a modelling layer, as a peer."""
 
 from __future__ import annotations
 

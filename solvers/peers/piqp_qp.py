@@ -1,4 +1,4 @@
-"""PIQP, a proximal interior-point method in C++, as a peer."""
+"""Call PIQP, a proximal interior-point method in C++, as a peer."""
 
 from __future__ import annotations
 

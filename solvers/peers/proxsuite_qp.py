@@ -1,4 +1,4 @@
-"""proxsuite's dense proximal QP solver, as a peer."""
+"""Call proxsuite's dense proximal QP solver, as a peer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 
 @dataclass(frozen=True)
 class Proxsuite(QuadraticPeer):
-    """Solve quadratic problems by ProxQP's batch path, programs made in place and solved on all threads.
+    """Solve quadratic problems by ProxQP's batch path, with programs made in place and solved on all threads.
 
     A warm start is given to programs with native bounds one after another, since the batch path takes none.
 

@@ -1,4 +1,4 @@
-"""PyEPO's regularised Frank-Wolfe method, as a peer for linear energies on polytopes."""
+"""Call PyEPO's regularised Frank-Wolfe method, as a peer for linear energies on polytopes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _method(domain: Any, k: int, curvature: float, tol: float, max_steps: int) -
     from pyepo.model.opt import optModel
 
     class Oracle(optModel):  # type: ignore[misc]
-        """max <c, p> over the vertices of the set."""
+        """Solve max <c, p> over the vertices of the set."""
 
         modelSense = EPO.MAXIMIZE
 

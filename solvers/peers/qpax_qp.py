@@ -1,4 +1,4 @@
-"""qpax, a primal-dual interior-point method in JAX, as a peer."""
+"""Call qpax, a primal-dual interior-point method in JAX, as a peer."""
 
 from __future__ import annotations
 

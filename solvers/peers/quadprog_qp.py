@@ -1,4 +1,4 @@
-"""quadprog, Goldfarb and Idnani's dual active-set method, as a peer (GPL: called, never bundled)."""
+"""Call quadprog, Goldfarb and Idnani's dual active-set method, as a peer (GPL: called, never bundled)."""
 
 from __future__ import annotations
 

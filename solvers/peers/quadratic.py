@@ -1,4 +1,4 @@
-"""What the adapters of quadratic-programming codes share: the programs that belong to inner problems."""
+"""Define what the adapters of quadratic-programming codes share: the programs that belong to inner problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from solvers.peers.jaxopt_shared import not_quadratic
 
 @dataclass(frozen=True)
 class Programs:
-    """n programs min 1/2 <p, H p> + <g, p> with low <= p <= high, and sum p = total where a total is given.
+    """Hold n programs min 1/2 <p, H p> + <g, p> with low <= p <= high, and sum p = total where a total is given.
 
     g is [n, k], low and high are [k]. H = curvature I + (A A^T or `matrix`): A [n, k, m] where the interactions have
     low rank, `matrix` [n, k, k] otherwise; their first axis has length 1 where the batch shares them.
@@ -34,25 +34,25 @@ class Programs:
 
     @cached_property
     def H(self) -> np.ndarray:
-        """[n or 1, k, k]."""
+        """Return the Hessians, [n or 1, k, k]."""
         interactions = self.matrix if self.A is None else self.A @ np.swapaxes(self.A, -1, -2)
         assert interactions is not None
         whole: np.ndarray = interactions + self.curvature * np.eye(self.g.shape[-1])
         return whole
 
     def hessian(self, n: int) -> np.ndarray:
-        """H of program n, [k, k]."""
+        """Return H of program n, [k, k]."""
         one: np.ndarray = self.H[n % len(self.H)]
         return one
 
     def factor(self, n: int) -> np.ndarray | None:
-        """A of program n, [k, m]; None where the interactions are not of low rank."""
+        """Return the A of program n, [k, m], or None where the interactions are not of low rank."""
         return None if self.A is None else self.A[n % len(self.A)]
 
 
 @dataclass(frozen=True)
 class QuadraticPeer:
-    """An outside code for quadratic programs behind the protocol: a subclass names its library and solves a batch."""
+    """Adapt an outside code for quadratic programs to the protocol: a subclass names its library and solves a batch."""
 
     library: ClassVar[str]  # what must be importable
     sums: ClassVar[bool] = True  # whether the code accepts the constraint sum p = total
@@ -90,7 +90,7 @@ class QuadraticPeer:
 
 
 def programs(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> Programs:
-    """The inner problems of a batch in NumPy as quadratic programs."""
+    """Return the inner problems of a batch in NumPy as quadratic programs."""
     omega, domain = problem.regularizer, problem.domain
     form = problem.energy.quadratic(v)
     assert form is not None
@@ -112,7 +112,7 @@ def programs(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> Programs:
 
 
 def _rows(matrix: np.ndarray | None, batch: tuple[int, ...]) -> np.ndarray | None:
-    """Matrices [..., a, b] along one axis, [n or 1, a, b]; one that the batch shares is not copied."""
+    """Return matrices [..., a, b] along one axis, [n or 1, a, b]; a matrix that the batch shares is not copied."""
     if matrix is None:
         return None
     event = matrix.shape[-2:]

@@ -1,4 +1,4 @@
-"""The one-dimensional dual of rank-1 problems by root finders off the shelf: the idea of `DualNewton` in a few lines.
+"""Solve the one-dimensional dual of rank-1 problems by common root finders: the idea of `DualNewton` in a few lines.
 
 With U = -a a^T on a box, F(t) = t - <a, p(u - a t)> increases in t, one equation per example. Its root lies between the
 smallest and the largest value that <a, p> takes on the box.
@@ -22,7 +22,7 @@ from solvers.peers.host_batch import Answer, on_host_batch
 
 
 def not_scalar(problem: InnerProblem) -> str | None:
-    """Why the problem has no one-dimensional dual of this kind, in a sentence."""
+    """Return the reason why the problem has no one-dimensional dual of this kind, in a sentence."""
     if problem.energy.interactions != "low rank":
         return f"{problem.energy.name} is not U = -a a^T: this peer solves the one-dimensional dual of rank 1"
     domain = problem.domain
@@ -100,7 +100,7 @@ class ScipyFindRoot:
 
 
 def _check_rank(solver: Any, problem: InnerProblem, v: Any) -> None:
-    """A with more than one column is refused, which only its shape tells."""
+    """Refuse an A with more than one column, which only its shape shows."""
     check(solver, problem, v)
     columns = parts(problem, v)[1].shape[-1]
     if columns != 1:

@@ -1,4 +1,4 @@
-"""SciPy's L-BFGS-B behind the protocol: what many people reach for first."""
+"""Call SciPy's L-BFGS-B behind the protocol, which many people try first."""
 
 from __future__ import annotations
 
