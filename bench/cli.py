@@ -1,4 +1,4 @@
-"""The command `gfy`: verbs are listed here and imported only when one is used, so that help is instant."""
+"""Define the command `gfy`: its verbs are listed here and imported only when one is used, so that help is instant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def module_of(verb: str) -> str:
 
 
 def load(verb: str) -> Any:
-    """The real command of a verb."""
+    """Return the real command of a verb."""
     module = import_module(module_of(verb))
     parent = typer.Typer(add_completion=False, rich_markup_mode="rich")
     parent.callback()(lambda: None)
@@ -49,7 +49,7 @@ def load(verb: str) -> Any:
 
 
 class LazyCommand(TyperCommand):
-    """Knows a verb's one line of help; becomes the real command when it is used or completed."""
+    """Know a verb's one line of help, and become the real command when it is used or completed."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         return load(str(self.name)).make_context(info_name, args, parent=parent, **extra)
@@ -98,7 +98,7 @@ def gfy(
 
 
 def sentence(error: BaseException) -> str | None:
-    """What to tell a person about an error that is theirs to mend; None for one that is ours."""
+    """Return what to say about an error that the user can mend, or None for an error of this program."""
     from bench.store import RecordsError
 
     expected: tuple[type[BaseException], ...] = (RecordsError,)

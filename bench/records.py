@@ -1,3 +1,3 @@
-"""The result store under its first name: `bench.store`."""
+"""Give the result store under its first name: `bench.store`."""
 
 from bench.store import *  # noqa: F403

@@ -1,1 +1,1 @@
-"""One module per verb of the command `gfy`; each is imported only when its verb is used."""
+"""Hold one module per verb of the command `gfy`; each is imported only when its verb is used."""

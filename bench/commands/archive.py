@@ -1,4 +1,4 @@
-"""`gfy archive`: published runs, listed, fetched and added."""
+"""Implement `gfy archive`: list, fetch and add published runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`gfy reproduce amortised`, `minmin` and `ranking`: experiments beyond the paper; rows go to beyond.sqlite."""
+"""Implement `gfy reproduce amortised`, `minmin` and `ranking`: experiments beyond the paper, stored in
+beyond.sqlite."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def minmin(
     data_dir: DataDir = None,
     steps: Annotated[int, typer.Option(min=10, help="Gradient steps of a training.")] = 1500,
 ) -> None:
-    """Is solving worth it? Train by the joint loss of energy and partition function, by chains, and by solving.
+    """Train by the joint loss of energy and partition function, by chains, and by solving, and compare them.
 
     Examples:
 

@@ -109,7 +109,7 @@ def compare(
 
 
 def say_unasked(plan: Plan) -> None:
-    """Say what was named and could not even be asked; where nothing is left to measure, that ends the command."""
+    """Name every item that could not be measured; the command ends where nothing is left to measure."""
     from bench.store.media import visible
 
     failed = [(cell.columns, reason) for cell, reason in plan.left_out if not cell.solver]
@@ -121,7 +121,7 @@ def say_unasked(plan: Plan) -> None:
 
 
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
-    """The suite with what was asked on the command line put in place of its own lists."""
+    """Return the suite with the lists of the command line in place of its own."""
     from bench.plan import registry
     from bench.plan.suite import Entry
 
@@ -151,7 +151,7 @@ def measure(
     scheduler: str | None = None,
     reruns: int = 1,
 ) -> Tally:
-    """Run what is missing, with a progress bar and Ctrl-C heard; returns what was done."""
+    """Run what is missing, with a progress bar and a reaction to Ctrl-C, and return what was done."""
     from bench.measure.compiled import compilation_cache
     from bench.run.executor import attended, make_executor
     from bench.run.progress import Watch
@@ -187,7 +187,7 @@ def finish(out: Path, tally: Tally, report: bool, wide: bool = False) -> None:
 
 
 def under_load(rows: int, passes: int) -> str:
-    """What is said of rows that were timed under load, at every one of their passes."""
+    """Return a sentence about rows that were timed under load in every pass."""
     number = "1 row was" if rows == 1 else f"{rows} rows were"
     if passes == 1:
         return f"{number} timed while other programs were busy: flagged; the same command times them again."
@@ -196,7 +196,7 @@ def under_load(rows: int, passes: int) -> str:
 
 
 def show_plan(plan: Plan, wide: bool = False) -> None:
-    """What would be measured, and what is left out: one line per reason, with how many cells it concerns."""
+    """Print what would be measured and what is left out: one line per reason, with the number of cells."""
     from bench.commands.terminal import show
     from bench.plan.estimate import estimate
     from bench.plan.matrix import reasons
@@ -231,7 +231,7 @@ def show_plan(plan: Plan, wide: bool = False) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in words: "40 s", "4 minutes", "2.5 hours"."""
+    """Return seconds in words: "40 s", "4 minutes", "2.5 hours"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

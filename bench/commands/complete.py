@@ -1,4 +1,4 @@
-"""What the shell offers when a name is being typed; reads names only, so that it answers at once."""
+"""Complete a name in the shell; only names are read, so that the answer comes at once."""
 
 from __future__ import annotations
 

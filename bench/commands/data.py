@@ -1,4 +1,4 @@
-"""`gfy data`: list the datasets, fetch them, check what is there, show what is in one."""
+"""Implement `gfy data`: list the datasets, fetch them, check the files, and show the content of one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def fetch_datasets(
 
 @app.command("check")
 def check_datasets(names: Names = None, data_dir: DataDir = None) -> None:
-    """Compare the files found with the published SHA-256; ends with 1 where one differs or is missing.
+    """Compare the files found with the published SHA-256; the command exits with 1 where one differs or is missing.
 
     Examples:
 
@@ -127,7 +127,7 @@ def show_dataset(
     name: Annotated[str, typer.Argument(help="A dataset, as `gfy data list` names it.")],
     data_dir: DataDir = None,
 ) -> None:
-    """The parts of a dataset as experiments use it, and its most and least frequent labels.
+    """Show the parts of a dataset as experiments use it, and its most and least frequent labels.
 
     Example:
 

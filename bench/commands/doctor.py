@@ -29,7 +29,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 def missing() -> list[tuple[str, str, str]]:
-    """(library, what it is for, the command that installs it) for each that is absent."""
+    """Return (library, its purpose, the command that installs it) for each library that is absent."""
     from bench.store.environment import install_command
 
     return [
@@ -101,7 +101,7 @@ def doctor() -> None:
 
 
 def threads() -> list[str]:
-    """The thread pools of the numerical libraries, where threadpoolctl is there to ask."""
+    """Return the thread pools of the numerical libraries, where threadpoolctl is installed."""
     if find_spec("threadpoolctl") is None:
         return []
     import numpy as np

@@ -1,4 +1,4 @@
-"""`gfy explain`: which theorems, solvers and gradient modes apply to a problem, and why not the others."""
+"""Implement `gfy explain`: which theorems, solvers and gradient modes apply to a problem, and why others do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def explain(
         str, typer.Argument(help="A problem's name, or path/to/file.py:Name.", autocompletion=problems)
     ],
 ) -> None:
-    """Say which theorems, solvers and gradient modes apply to a problem, and why not the others.
+    """Say which theorems, solvers and gradient modes apply to a problem, and why others do not.
 
     Examples:
 

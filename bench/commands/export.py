@@ -1,4 +1,4 @@
-"""`gfy export`: the suite and its history in the formats of other tools."""
+"""Implement `gfy export`: write the suite and its history in the formats of other tools."""
 
 from __future__ import annotations
 

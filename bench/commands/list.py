@@ -1,4 +1,4 @@
-"""`gfy list`: the names that the other verbs understand."""
+"""Implement `gfy list`: print the names that the other verbs understand."""
 
 from __future__ import annotations
 

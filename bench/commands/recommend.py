@@ -1,4 +1,4 @@
-"""`gfy recommend`: the best measured choice for a problem like yours."""
+"""Implement `gfy recommend`: name the best measured choice for a problem like yours."""
 
 from __future__ import annotations
 

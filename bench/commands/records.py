@@ -1,4 +1,4 @@
-"""`gfy records`: what is done with stored rows."""
+"""Implement `gfy records`: export, merge, migrate, verify and show stored rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def merge(
     sources: Sources,
     out: Annotated[Path, typer.Option(help="The result file that receives the rows.")],
 ) -> None:
-    """Bring the rows of several files, say of several machines, into one.
+    """Merge the rows of several files, for example from several machines, into one.
 
     Example:
 
@@ -82,7 +82,7 @@ def migrate(
 
 @app.command()
 def verify(sources: Sources) -> None:
-    """Check schema, keys and orphan rows; exits 1 when something is wrong.
+    """Check schema, keys and orphan rows; the command exits with 1 when something is wrong.
 
     Example:
 
@@ -108,7 +108,7 @@ def show(
     source: Annotated[Path, typer.Argument(help="A result file.")],
     key: Annotated[str, typer.Argument(help="The first letters of a row's key, as the report shows it.")],
 ) -> None:
-    """Show everything that is stored of one row, with units and what each column means.
+    """Show everything that is stored about one row, with units and the meaning of each column.
 
     Example:
 

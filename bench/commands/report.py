@@ -1,4 +1,4 @@
-"""`gfy report`: from stored rows to a page."""
+"""Implement `gfy report`: write a page from stored rows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def report(
 
 
 def published(own: list[Path], names: list[str], index: str | None) -> list[Path]:
-    """The rows of published runs, fetched; it is said which of them come from other machines than one's own."""
+    """Return the rows of published runs, fetched, and say which of them come from other machines."""
     if not names:
         return []
     from bench.sharing import archive

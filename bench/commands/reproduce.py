@@ -1,4 +1,4 @@
-"""`gfy reproduce`: the paper's experiments again, beside its numbers."""
+"""Implement `gfy reproduce`: run the paper's experiments again and show the results beside its numbers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def multilabel(
 
 
 def show_multilabel(options: Options, rows: pd.DataFrame) -> None:
-    """The pages of the stored rows: printed after a quick run, else written beside the store."""
+    """Print the pages of the stored rows after a quick run, else write them beside the store."""
     from reports.pages import multilabel as pages
 
     if options.studies:
@@ -104,7 +104,7 @@ def show_multilabel(options: Options, rows: pd.DataFrame) -> None:
 
 
 def _imitation() -> Any:
-    """The other experiment has a module of its own, and needs a simulator that may not be installed."""
+    """Load the other experiment from a module of its own, since it needs a simulator that may not be installed."""
     name = "bench.commands.reproduce_imitation"
     return import_module(name).imitation if find_spec(name) is not None else None
 

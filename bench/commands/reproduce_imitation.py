@@ -1,4 +1,4 @@
-"""`gfy reproduce imitation`: the paper's second experiment, from demonstrations to figure and table."""
+"""Implement `gfy reproduce imitation`: the paper's second experiment, from demonstrations to figure and table."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def check(
 
 
 def page(pack: Path, out: Path) -> Path:
-    """The report of the rows of a pack."""
+    """Write the report of the rows of a pack."""
     import tempfile
 
     from bench.sharing.archive import unpacked

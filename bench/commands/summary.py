@@ -1,4 +1,4 @@
-"""What is printed at the end of a run: for each problem and framework the fastest certified choice, and the report."""
+"""Print the end of a run: for each problem and framework the fastest certified choice, and where the report is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("for", "problem", "with", "device", "dtype", "use", "mode", "time", "
 
 
 def print_summary(store: Path, wide: bool = False) -> None:
-    """One table per need that was measured: the choice is made by that need, and its figures are shown."""
+    """Print one table per need that was measured, with the choice for that need and its figures."""
     from bench.store import RecordsError
     from reports.answers.choices import NEEDS
     from reports.data.load import load
@@ -40,7 +40,7 @@ def print_summary(store: Path, wide: bool = False) -> None:
 
 
 def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequence[str]]:
-    """For every problem and place the choice that answers the need fastest, the next one, and its own figures."""
+    """Return for every problem and place the choice that answers the need fastest, the next one, and its figures."""
     from reports.answers.choices import ERRORS, asked, best_rows, grid
     from reports.answers.standings import runner_up, standings, tied
     from reports.data.numbers import seconds, small
@@ -67,7 +67,7 @@ def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequ
 
 
 def write_report(store: Path, out: Path) -> None:
-    """Build the report; if that fails the rows are still there, and the sentence says how to try again."""
+    """Build the report; if that fails the rows are kept, and the sentence says how to try again."""
     try:
         from reports.pages.render import build_report
 

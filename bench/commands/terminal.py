@@ -1,4 +1,4 @@
-"""Tables for a terminal: 80 columns are enough, and a pipe gets tab-separated text."""
+"""Print tables for a terminal: 80 columns are enough, and a pipe gets tab-separated text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.store.media import visible
 
 
 def interactive() -> bool:
-    """Whether a person reads the output."""
+    """Return whether a person reads the output."""
     return sys.stdout.isatty()
 
 

@@ -1,4 +1,4 @@
-"""`gfy theory`: the paper's theorems and remarks, checked by experiment; rows go to theory.sqlite."""
+"""Implement `gfy theory`: check the paper's theorems and remarks by experiment; rows go to theory.sqlite."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def structured(
     seeds: Annotated[int | None, typer.Option(min=1, help="Draws per case (default 3).")] = None,
     backend: Framework = "torch",
 ) -> None:
-    """Solve over sequences and matchings with an oracle alone, against listing them; train a tagger three
-    ways.
+    """Solve over sequences and matchings with an oracle alone, compare with listing them, and train a tagger
+    three ways.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`gfy train`: one energy network on one dataset, with progress, checkpoints and a saved model."""
+"""Implement `gfy train`: train one energy network on one dataset, with progress, checkpoints and a saved model."""
 
 from __future__ import annotations
 

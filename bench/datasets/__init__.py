@@ -1,3 +1,3 @@
-"""Multilabel datasets: find, fetch, read, split and scale them."""
+"""Find, fetch, read, split and scale multilabel datasets."""
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Attribute:
-    """One column: its name and, where it is nominal, its categories in order."""
+    """Describe one column by its name and, where it is nominal, its categories in order."""
 
     name: str
     categories: tuple[str, ...] | None = None
 
     def number(self, token: str) -> float:
-        """The token as a number; a category that is not itself a number counts by its place."""
+        """Return the token as a number; a category that is not a number is replaced by its position."""
         if token == "?":
             return float("nan")
         if self.categories is None:
@@ -44,7 +44,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Table:
-    """An ARFF relation: values [n, c], one attribute per column."""
+    """Hold an ARFF relation: values [n, c], one attribute per column."""
 
     attributes: tuple[Attribute, ...]
     values: np.ndarray

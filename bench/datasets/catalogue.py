@@ -1,4 +1,4 @@
-"""Which datasets there are, which files each is made of, where they live and what their SHA-256 is.
+"""List the datasets, the files of each, where they are published and their SHA-256.
 
 A file has one relative path, the same under `--data-dir`, under GFY_DATA, in the user cache and below a
 base URL that replaces the public homes.
@@ -23,7 +23,7 @@ _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel/me
 
 @dataclass(frozen=True)
 class File:
-    """One published file; `sha256` is None where its home publishes no digest."""
+    """Describe one published file; `sha256` is None where its publisher gives no digest."""
 
     path: str
     url: str
@@ -32,7 +32,7 @@ class File:
 
 @dataclass(frozen=True)
 class Entry:
-    """One dataset: its files by role ("train", "test", "all", "labels") and what it must look like."""
+    """Describe one dataset: its files by role ("train", "test", "all", "labels") and its expected counts."""
 
     name: str
     reader: str
@@ -98,7 +98,7 @@ NAMES: tuple[str, ...] = (*sorted(ENTRIES), SYNTHETIC)
 
 
 def entry(name: str) -> Entry:
-    """The catalogue's entry of a name, or the names there are."""
+    """Return the catalogue's entry of a name, or raise with the names that exist."""
     if name not in ENTRIES:
         raise GfyValueError(f"dataset '{name}' is not known; there are {', '.join(NAMES)}")
     return ENTRIES[name]

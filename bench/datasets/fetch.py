@@ -1,4 +1,4 @@
-"""Fetch a dataset from its public home so that a file is either whole and right, or not there at all.
+"""Fetch a dataset from its public address so that a file is either complete and right, or absent.
 
 pooch downloads next to the target, checks the SHA-256 and only then moves the file to its place. What
 arrived before a broken connection is kept beside it (`*.part`) and the next attempt asks for the rest.
@@ -26,7 +26,7 @@ class FetchError(GfyValueError):
 
 @dataclass(frozen=True)
 class ResumingDownloader:
-    """A pooch downloader that goes on from what is already there: `downloader(url, output, pooch)`."""
+    """Download for pooch, and continue from the bytes that are already there: `downloader(url, output, pooch)`."""
 
     part: Path
     attempts: int = 3
@@ -90,7 +90,7 @@ class ResumingDownloader:
             raise OSError(f"{size} of {total} bytes arrived")
 
     def _kept(self) -> int:
-        """The bytes of an earlier attempt; what is no plain file of its own (a link) is removed, never followed."""
+        """Return the bytes of an earlier attempt; a link is removed and never followed."""
         if self.part.is_symlink() or (self.part.exists() and not self.part.is_file()):
             try:
                 self.part.unlink()
@@ -99,7 +99,7 @@ class ResumingDownloader:
         return self.part.stat().st_size if self.part.exists() else 0
 
     def _opened(self, resumed: bool) -> IO[bytes]:
-        """The file to write, opened without following a link that may have appeared in the meantime."""
+        """Return the file to write, opened without following a link that may have appeared in the meantime."""
         how = (
             os.O_WRONLY | os.O_CREAT | (os.O_APPEND if resumed else os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0)
         )
@@ -184,7 +184,7 @@ def fetch_file(
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, read in pieces."""
+    """Return the SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as source:
         for chunk in iter(lambda: source.read(CHUNK), b""):
@@ -193,7 +193,7 @@ def sha256(path: Path) -> str:
 
 
 def faults(what: Entry, files: dict[str, Path]) -> list[str]:
-    """What is wrong with the files found, one sentence each; empty where all is as published."""
+    """Return what is wrong with the files found, one sentence each; the list is empty where all are as published."""
     return [
         f"{files[role]} is damaged or another version: SHA-256 {sha256(files[role])[:12]}..., "
         f"published {file.sha256[:12]}..."

@@ -18,7 +18,7 @@ from gfy.errors import GfyValueError
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """The dataset with its published split (80/20 where there is none), unlabelled examples dropped."""
+    """Return the dataset with its published split (80/20 where there is none), without unlabelled examples."""
     if name == SYNTHETIC:
         return correlated()
     what = entry(name)
@@ -52,7 +52,7 @@ def check_shape(what: Entry, parts: list[Part]) -> None:
 
 
 def river_yeast_path() -> Path | None:
-    """Where the `river` package keeps its copy of yeast, if it is installed."""
+    """Return where the `river` package keeps its copy of yeast, if it is installed."""
     spec = find_spec("river")
     if spec is None or spec.origin is None:
         return None
@@ -61,7 +61,7 @@ def river_yeast_path() -> Path | None:
 
 
 def read_river_yeast() -> list[Part]:
-    """Mulan's yeast from river's wheel: its first 917 rows are the test part, the others are for training."""
+    """Load Mulan's yeast from river's wheel: its first 917 rows are the test part, the others are for training."""
     path = river_yeast_path()
     if path is None:
         raise GfyValueError("the package `river` is not installed; it ships the yeast data")

@@ -14,7 +14,7 @@ from gfy.errors import GfyValueError
 
 
 def cache_dir() -> Path:
-    """The folder of this user where fetched data is kept."""
+    """Return the folder of this user where fetched data is kept."""
     if "GFY_CACHE" in os.environ:
         return Path(os.environ["GFY_CACHE"])
     if sys.platform == "darwin":
@@ -23,7 +23,7 @@ def cache_dir() -> Path:
 
 
 def search_dirs(data_dir: str | Path | None = None) -> list[Path]:
-    """The folders that are searched, first come first served."""
+    """Return the folders that are searched, in order; the first that has the files is used."""
     if data_dir is not None and not Path(data_dir).is_dir():
         raise GfyValueError(f"--data-dir {data_dir} is not a folder; give one that holds the datasets")
     named = [Path(data_dir)] if data_dir is not None else []
@@ -32,7 +32,7 @@ def search_dirs(data_dir: str | Path | None = None) -> list[Path]:
 
 
 def find(entry: Entry, data_dir: str | Path | None = None) -> dict[str, Path] | None:
-    """All the files of a dataset from one folder, by role; None where no folder holds them all."""
+    """Return all the files of a dataset from one folder, by role, or None where no folder holds them all."""
     for folder in search_dirs(data_dir):
         for place in (lambda path: Path(path), lambda path: Path(Path(path).name)):
             found = {role: folder / place(file.path) for role, file in entry.files.items()}
@@ -42,7 +42,7 @@ def find(entry: Entry, data_dir: str | Path | None = None) -> dict[str, Path] | 
 
 
 def find_or_say(entry: Entry, data_dir: str | Path | None = None) -> dict[str, Path]:
-    """As `find`, with a sentence that says what to do where nothing is found."""
+    """Return what `find` does, and raise a sentence that says what to do where nothing is found."""
     found = find(entry, data_dir)
     if found is None:
         places = ", ".join(str(folder) for folder in search_dirs(data_dir))

@@ -19,7 +19,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Part:
-    """Examples and their labels: X [n, d], Y [n, k]."""
+    """Hold examples and their labels: X [n, d], Y [n, k]."""
 
     X: np.ndarray
     Y: np.ndarray
@@ -30,12 +30,12 @@ class Part:
         return len(self.X)
 
     def rows(self, index: np.ndarray) -> Part:
-        """The chosen examples, in the order given."""
+        """Return the chosen examples, in the order given."""
         return Part(self.X[index], self.Y[index], self.features, self.labels)
 
 
 def read_label_names(path: str | Path) -> tuple[str, ...]:
-    """The label names in Mulan's XML file, nested labels included."""
+    """Return the label names in Mulan's XML file, nested labels included."""
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, ValueError, LookupError) as error:

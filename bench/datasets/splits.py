@@ -18,7 +18,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Dataset:
-    """A training and a test part, unscaled, without the examples that have no label."""
+    """Hold a training and a test part, unscaled, without the examples that have no label."""
 
     name: str
     train: Part
@@ -35,7 +35,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Scaler:
-    """Zero mean and unit variance, feature by feature; a constant feature becomes zero."""
+    """Scale to zero mean and unit variance, feature by feature; a constant feature becomes zero."""
 
     mean: np.ndarray
     scale: np.ndarray
@@ -52,12 +52,12 @@ class Scaler:
 
 
 def drop_unlabelled(part: Part) -> Part:
-    """Only the examples that carry at least one label."""
+    """Return only the examples that carry at least one label."""
     return part.rows(np.flatnonzero(part.Y.sum(axis=1) > 0))
 
 
 def hold_out(part: Part, fraction: float, seed: int = 0) -> tuple[Part, Part]:
-    """A clean split: `fraction` of the examples go to the second part."""
+    """Split the examples: `fraction` of them go to the second part."""
     from sklearn.model_selection import train_test_split
 
     first, second = train_test_split(np.arange(len(part)), test_size=fraction, random_state=seed)
@@ -65,11 +65,11 @@ def hold_out(part: Part, fraction: float, seed: int = 0) -> tuple[Part, Part]:
 
 
 def development_split(dataset: Dataset) -> tuple[Part, Part]:
-    """The quarter of the training part on which hyper-parameters are chosen: (fitted, held out)."""
+    """Return the quarter of the training part on which hyper-parameters are chosen: (fitted, held out)."""
     return hold_out(dataset.train, 0.25)
 
 
 def normalised(train: Part, *others: Part) -> list[Part]:
-    """All parts scaled with the statistics of the first."""
+    """Return all parts scaled with the statistics of the first."""
     scaler = Scaler.fit(train.X)
     return [Part(scaler(p.X), p.Y, p.features, p.labels) for p in (train, *others)]

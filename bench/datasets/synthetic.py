@@ -1,4 +1,4 @@
-"""A multilabel set whose labels depend on each other beyond what the features say.
+"""Draw a multilabel set whose labels depend on each other beyond what the features say.
 
 A few hidden causes, noisy functions of x, switch groups of labels on and a rival switches them off; so a
 model of the labels' interaction has something to gain over k separate ones.

@@ -1,1 +1,1 @@
-"""The paper's experiments, run again: multilabel classification and imitation learning."""
+"""Run the paper's experiments again: multilabel classification and imitation learning."""

@@ -1,1 +1,1 @@
-"""The suite and its history in the formats of other tools."""
+"""Write the suite and its history in the formats of other tools."""

@@ -1,4 +1,5 @@
-"""A benchopt benchmark of this suite: the certificate as its objective, one dataset per family, one file per solver.
+"""Write a benchopt benchmark of this suite: the certificate is its objective, one dataset per family, one
+file per solver.
 
 `benchopt run FOLDER` measures with benchopt's own clock and draws its own curves: certified relative gap over time,
 as the tolerance falls. The files are small and call this package, which must be importable where benchopt runs.

@@ -1,4 +1,5 @@
-"""The history of stored rows for Apache Otava, which finds change points: one CSV file per series and its otava.yaml.
+"""Write the history of stored rows for Apache Otava, which finds change points: one CSV file per series, and
+otava.yaml.
 
 `otava` reads the configuration from the file that OTAVA_CONFIG names. It pins libraries of its own, so it belongs into
 an environment of its own; what it finds comes back as JSON (`verdict`).
@@ -60,7 +61,7 @@ def _name(label: str, number: int) -> str:
 
 
 def _series(name: str, part: pd.DataFrame, out: Path) -> list[str]:
-    """Write one CSV file; its lines of the configuration. A metric is given where every commit has it."""
+    """Write one CSV file and return its lines of the configuration. A metric is written where every commit has it."""
     metrics = [metric for metric in METRICS if part[metric].notna().all()]
     part[["created", "git_commit", *metrics]].to_csv(out / f"{name}.csv", index=False)
     path = json.dumps(str((out / f"{name}.csv").resolve()))

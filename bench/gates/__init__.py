@@ -1,1 +1,1 @@
-"""Checks that pass or fail: the bars, the regression gate, and the asv and pytest-benchmark suites."""
+"""Define checks that pass or fail: the bars, the regression gate, and the asv and pytest-benchmark suites."""

@@ -14,7 +14,7 @@ GROUP = ("problem", "seed", "backend", "device", "dtype", "gradient", "tol")
 
 
 def own_solvers() -> list[str]:
-    """The names of our solvers; peers behind adapters are not ours."""
+    """Return the names of our solvers; peers behind adapters are not ours."""
     from bench.plan.registry import solver_classes
 
     return [name for name, kind in solver_classes().items() if kind.__module__.startswith("solvers.")
@@ -22,7 +22,7 @@ def own_solvers() -> list[str]:
 
 
 def ratios(rows: Any, ours: Collection[str]) -> Any:
-    """Of each measured setting the time of `Auto` divided by that of the best of ours, the worst first.
+    """Return for each measured setting the time of `Auto` divided by that of the best of our solvers, the worst first.
 
     Args:
         rows: the rows of a comparison, a frame as `bench.store.load` gives it.
@@ -54,7 +54,7 @@ def ratios(rows: Any, ours: Collection[str]) -> Any:
 
 
 def short(table: Any) -> Any:
-    """The settings in which `Auto` takes more than MOST times the best, and by more than the noise of a call."""
+    """Return the settings in which `Auto` takes more than MOST times the best, and by more than the noise of a call."""
     return table[(table["ratio"] > MOST) & (table["auto_s"] - table["best_s"] > LEAST_S)]
 
 

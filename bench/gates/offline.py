@@ -1,4 +1,4 @@
-"""asv's stored results as one page that needs no network: a table per benchmark, one column per commit.
+"""Write asv's stored results as one page that needs no network: one table per benchmark, one column per commit.
 
 asv's own dashboard takes its scripts from other hosts. `python -m bench.gates.offline RESULTS HTML` (the last step of
 `nox -s asv_publish`) writes HTML/index.html without scripts, and keeps asv's dashboard beside it as online.html.
@@ -27,7 +27,7 @@ UNITS = {"time": "s", "peakmem": "bytes"}
 
 @dataclass
 class Benchmark:
-    """The numbers of one benchmark: by cell (its parameters in a line) and commit."""
+    """Hold the numbers of one benchmark by cell (its parameters in a line) and commit."""
 
     name: str
     unit: str
@@ -36,14 +36,14 @@ class Benchmark:
 
 @dataclass
 class Results:
-    """All stored benchmarks by name, and the commits with the time of each, the oldest first."""
+    """Hold all stored benchmarks by name, and the commits with the time of each, the oldest first."""
 
     benchmarks: dict[str, Benchmark]
     commits: dict[str, int]
 
 
 def read(folder: Path) -> Results:
-    """What asv has stored below a folder (`.asv/results`).
+    """Return what asv has stored below a folder (`.asv/results`).
 
     Raises:
         GfyValueError: There is no result below the folder.
@@ -75,7 +75,7 @@ def _units(file: Path) -> dict[str, str]:
 
 
 def _numbers(content: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Benchmark, cell and number of everything that was measured in a file; n/a is left out."""
+    """Yield benchmark, cell and number of everything that was measured in a file; n/a is left out."""
     for name, packed in content["results"].items():
         if packed is None:
             continue
@@ -87,7 +87,7 @@ def _numbers(content: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 
 def page(results: Results) -> str:
-    """The page as HTML: tables alone, nothing that is fetched."""
+    """Return the page as HTML: only tables, nothing that is fetched."""
     heads = "".join(f"<th>{escape(commit)}</th>" for commit in results.commits)
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Benchmarks by commit</title><style>{STYLE}</style>",
@@ -111,7 +111,7 @@ def _shown(number: float | None) -> str:
 
 
 def write(results: Path, html: Path) -> Path:
-    """Write the page beside asv's dashboard, which becomes online.html; returns where it is."""
+    """Write the page beside asv's dashboard, which becomes online.html; return its path."""
     text = page(read(results))
     html.mkdir(parents=True, exist_ok=True)
     index = html / "index.html"

@@ -1,4 +1,4 @@
-"""The sized problems of the gates: families of the registry, drawn from a seed in which the sizes take part."""
+"""Draw the sized problems of the gates: families of the registry, from a seed that includes the sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZED = {"pairwise-gini": STRONG, "pairwise-shannon": STRONG}
 
 
 def make(family: str, k: int, batch: int, rank: int | None = None, seed: int = 0) -> Named:
-    """A family's problem at a size; equal arguments give equal bytes.
+    """Return a family's problem at a size; equal arguments give equal bytes.
 
     Args:
         family: A name that `gfy list problems` shows; a plugin's too.
@@ -38,13 +38,13 @@ def make(family: str, k: int, batch: int, rank: int | None = None, seed: int = 0
 
 
 def trained(k: int, batch: int, rank: int = 1, seed: int = 3) -> Named:
-    """The inner problems of a trained network, as the bars have always drawn them."""
+    """Return the inner problems of a trained network, as the bars have always drawn them."""
     params = {"k": k, "batch": batch, "rank": rank}
     return make_problem("trained-pairwise", params, seed, draw=(seed, k, batch, rank))
 
 
 def registered() -> list[tuple[str, str]]:
-    """(family, solver) of every pair in which one of the two is a plugin: every gate measures them too."""
+    """Return (family, solver) of every pair in which one of the two is a plugin: every gate measures them too."""
     pairs = []
     for family in plugin_families():
         problem = make_problem(family).instance.problem

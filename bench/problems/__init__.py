@@ -1,4 +1,4 @@
-"""Problems to measure on: seeded families per energy and set, recorded ones, and a user's own."""
+"""Define problems to measure on: seeded families per energy and set, recorded ones, and a user's own."""
 
 from __future__ import annotations
 

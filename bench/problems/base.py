@@ -1,4 +1,4 @@
-"""What a benchmark problem is: a seeded recipe for inner problems, in NumPy, the same for every framework."""
+"""Define a benchmark problem: a seeded recipe for inner problems, in NumPy, the same for every framework."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROBE_SEED = 29
 
 @dataclass(frozen=True)
 class Instance:
-    """Inner problems to solve: `inputs` are energy Inputs of NumPy float64 leaves, targets are [batch, k].
+    """Hold inner problems to solve: `inputs` are energy Inputs of NumPy float64 leaves, targets are [batch, k].
 
     Usually there is one input. A sequence of them stands for steps of a training run: each is solved in turn,
     from the last solution where `warm`, else from scratch.
@@ -43,7 +43,7 @@ class Instance:
         return int(self.targets.shape[0])
 
     def first(self, count: int) -> Instance:
-        """The same problem with its first few examples; leaves that the batch shares stay whole."""
+        """Return the same problem with its first few examples; leaves that the batch shares stay whole."""
         ranks = self.problem.energy.ranks
         inputs = tuple(
             type(v)(**{f: x[:count] if x.ndim > ranks[f] else x for f, x in v._asdict().items()})
@@ -53,7 +53,7 @@ class Instance:
 
 
 class Recipe(Protocol):
-    """What a problem of one's own must offer: see `Family`, or any class with these three."""
+    """Define what a problem of one's own must offer: see `Family`, or any class with these three."""
 
     name: str
     defaults: Params
@@ -63,7 +63,7 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class Family:
-    """A named recipe: `make(rng, **params)` builds an instance of the asked size."""
+    """Represent a named recipe: `make(rng, **params)` builds an instance of the requested size."""
 
     name: str
     about: str
@@ -84,7 +84,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Named:
-    """An instance and what names it: its family, all parameters, the seed, and the file that makes it."""
+    """Hold an instance and what names it: its family, all parameters, the seed, and the file that makes it."""
 
     instance: Instance
     family: str
@@ -104,7 +104,7 @@ class Named:
 
     @property
     def inputs(self) -> Any:
-        """The last (mostly the only) input, with NumPy leaves."""
+        """Return the last (mostly the only) input, with NumPy leaves."""
         return self.instance.inputs[-1]
 
     @property
@@ -117,7 +117,7 @@ class Named:
 
     @cached_property
     def probe(self) -> float:
-        """A seeded projection of all its numbers: problems of other numbers have another one."""
+        """Return a seeded projection of all its numbers, which differs between problems of different numbers."""
         rng = np.random.default_rng(PROBE_SEED)
         parts = [self.instance.targets, *leaves(self.instance.inputs)]
         arrays = [
@@ -126,12 +126,12 @@ class Named:
         return float(sum(rng.normal(size=x.size) @ x for x in arrays))
 
     def same_numbers(self, probe: float | None) -> bool:
-        """Whether a problem that was made elsewhere holds the same numbers, up to rounding."""
+        """Return whether a problem that was made elsewhere holds the same numbers, up to rounding."""
         return probe is None or bool(np.isclose(self.probe, probe, rtol=1e-6, atol=1e-6))
 
     @property
     def columns(self) -> Params:
-        """The columns of a row that say which problem was solved."""
+        """Return the columns of a row that say which problem was solved."""
         problem = self.problem
         return {
             "problem": self.name,
@@ -153,7 +153,7 @@ class Named:
 
 
 def label(family: str, params: Params) -> str:
-    """A name for a problem of one size: pairwise-gini-k174-b64-r1."""
+    """Return a name for a problem of one size: pairwise-gini-k174-b64-r1."""
     short = {"k": "k", "batch": "b", "rank": "r"}
     return "-".join([family, *(f"{short[n]}{params[n]}" for n in short if n in params)])
 
@@ -163,14 +163,14 @@ def _short(value: Any) -> str:
 
 
 def spread(active: float) -> float:
-    """The standard deviation at which a fraction `active` of normal numbers exceeds 1 in size."""
+    """Return the standard deviation at which a fraction `active` of normal numbers exceeds 1 in size."""
     return 1.0 / NormalDist().inv_cdf(1.0 - min(max(active, 1e-6), 1.0 - 1e-6) / 2.0)
 
 
 def negative_definite(
     rng: np.random.Generator, batch: int, k: int, condition: float, size: float
 ) -> np.ndarray:
-    """U [batch, k, k] = -Q diag(e) Q^T, the e log-spaced from size down to size / condition."""
+    """Return U [batch, k, k] = -Q diag(e) Q^T, with e log-spaced from size down to size / condition."""
     basis, _ = np.linalg.qr(rng.normal(size=(batch, k, k)))
     eigenvalues = size * np.logspace(0.0, -np.log10(condition), k)
     matrix = -(basis * eigenvalues) @ np.swapaxes(basis, -1, -2)
@@ -178,7 +178,7 @@ def negative_definite(
 
 
 def vertices(rng: np.random.Generator, problem: InnerProblem, batch: int, k: int) -> np.ndarray:
-    """Targets: random extreme points of the set (labels, classes, permutations), [batch, k]."""
+    """Return targets: random extreme points of the set (labels, classes, permutations), [batch, k]."""
     scores = rng.normal(size=(batch, k))
     if not problem.domain.compact:
         return scores

@@ -1,4 +1,4 @@
-"""Energies linear in p: linear models, rectifier, maxout and log-sum-exp networks, Gibbs distributions."""
+"""Define energies linear in p: linear models, rectifier, maxout and log-sum-exp networks, Gibbs distributions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _bilinear(regularizer: Any, domain: Any) -> Any:
 
 def _divergence(f: str, domain: Any, alpha: float | None = None) -> Any:
     def build(rng: np.random.Generator, k: int, batch: int, active: float) -> Instance:
-        """v [batch, k] scores beside a prior that falls from the first coordinate to the last, of sum 1."""
+        """Draw v [batch, k] beside a prior of sum 1 that decreases from the first coordinate to the last."""
         prior = 1.0 / np.arange(1.0, k + 1.0)
         regularizer = gfy.FDivergence(f, prior / prior.sum(), alpha=alpha)
         problem = gfy.InnerProblem(gfy.Bilinear(), regularizer, domain(k))
@@ -32,7 +32,7 @@ def _divergence(f: str, domain: Any, alpha: float | None = None) -> Any:
 
 
 def rectifier(rng: np.random.Generator, k: int, batch: int, hidden: int, active: float) -> Instance:
-    """v [batch, hidden] passes a relu and a fixed non-negative mixing matrix U [hidden, k]."""
+    """Draw v [batch, hidden], which passes a relu and a fixed non-negative mixing matrix U [hidden, k]."""
     U = rng.uniform(size=(hidden, k)) / np.sqrt(hidden)
     problem = gfy.InnerProblem(gfy.Rectifier(U), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     v = gfy.Rectifier.Input(spread(active) * rng.normal(size=(batch, hidden)))
@@ -41,7 +41,7 @@ def rectifier(rng: np.random.Generator, k: int, batch: int, hidden: int, active:
 
 def _scalar(energy: Any) -> Any:
     def build(rng: np.random.Generator, k: int, batch: int, hidden: int) -> Instance:
-        """p [batch, 1]: one yes or no, decided by the largest of `hidden` pieces."""
+        """Draw problems with p [batch, 1]: one yes or no, decided by the largest of `hidden` pieces."""
         problem = gfy.InnerProblem(energy(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
         return single(rng, problem, energy.Input(rng.normal(size=(batch, hidden))), batch, 1)
 
@@ -49,7 +49,7 @@ def _scalar(energy: Any) -> Any:
 
 
 def probabilistic(rng: np.random.Generator, k: int, batch: int) -> Instance:
-    """E(v, y) [batch, k] for k outputs y; with Shannon p* is the Gibbs distribution."""
+    """Draw E(v, y) [batch, k] for k outputs y; with Shannon p* is the Gibbs distribution."""
     problem = gfy.InnerProblem(gfy.Probabilistic(), gfy.Shannon(), gfy.Simplex())
     return single(rng, problem, gfy.Probabilistic.Input(2.0 * rng.normal(size=(batch, k))), batch, k)
 

@@ -1,4 +1,4 @@
-"""Associative memories: patterns of signs and noisy queries, an energy that is convex in p."""
+"""Define associative memories: patterns of signs and noisy queries, with an energy that is convex in p."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _memory(association: Any) -> Any:
     def build(
         rng: np.random.Generator, k: int, batch: int, patterns: int, beta: float, flips: float, pull: float
     ) -> Instance:
-        """Each query is a stored pattern with a share of its signs flipped; the pattern is the target."""
+        """Draw queries, each a stored pattern with a share of its signs flipped; the pattern is the target."""
         X = rng.choice([-1.0, 1.0], size=(patterns, k)) / np.sqrt(k)
         chosen = X[rng.integers(patterns, size=batch)]
         query = np.where(rng.uniform(size=(batch, k)) < flips, -chosen, chosen)

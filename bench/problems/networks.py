@@ -1,4 +1,4 @@
-"""Energies with a prior network on p, its weights shared by the batch: SPENs and input-convex networks."""
+"""Define energies with a prior network on p, its weights shared by the batch: SPENs and input-convex networks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _spen(energy: Any, regularizer: Any, activation: str = "relu") -> Any:
 
 
 def input_convex(rng: np.random.Generator, k: int, batch: int, hidden: int, active: float) -> Instance:
-    """Two hidden layers of `hidden` and hidden // 2 softplus units, convex in p."""
+    """Draw two hidden layers of `hidden` and hidden // 2 softplus units, convex in p."""
     second = max(1, hidden // 2)
     problem = gfy.InnerProblem(gfy.InputConvexNetwork(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     v = gfy.InputConvexNetwork.Input(

@@ -1,4 +1,4 @@
-"""Quadratic energies: pairwise interactions of low rank, and dense U of chosen conditioning."""
+"""Define quadratic energies: pairwise interactions of low rank, and dense U of chosen conditioning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.problems.base import Family, Instance, negative_definite, single, spr
 def pairwise(
     rng: np.random.Generator, k: int, batch: int, rank: int, active: float, strength: float, regularizer: Any
 ) -> Instance:
-    """u [batch, k], A [batch, k, rank]: about a fraction `active` of the coordinates ends at a bound."""
+    """Draw u [batch, k], A [batch, k, rank]: about a fraction `active` of the coordinates ends at a bound."""
     problem = gfy.InnerProblem(gfy.Pairwise(), regularizer, gfy.Box(0.0, 1.0))
     u = spread(active) * rng.normal(size=(batch, k))
     A = strength * rng.normal(size=(batch, k, rank)) / np.sqrt(rank)
@@ -30,7 +30,7 @@ def dense(
     regularizer: Any,
     domain: Any,
 ) -> Instance:
-    """u [batch, k], U [batch, k, k] negative definite: its condition number and largest eigenvalue."""
+    """Draw u [batch, k] and a negative definite U [batch, k, k] of this condition number and largest eigenvalue."""
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), regularizer, domain)
     u = spread(active) * rng.normal(size=(batch, k))
     U = negative_definite(rng, batch, k, condition, size)

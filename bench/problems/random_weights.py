@@ -1,4 +1,5 @@
-"""Energies whose weights are plain normal draws: Wishart Hessians on a box or a simplex, and a wide concave SPEN."""
+"""Define energies whose weights are plain normal draws: Wishart Hessians on a box or a simplex, and a wide
+concave SPEN."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from bench.problems.base import Family, Instance, single
 
 
 def _wishart(rng: np.random.Generator, k: int, *batch: int) -> np.ndarray:
-    """U [..., k, k] = -R R^T / k for a square normal R: negative definite, with eigenvalues from 0 to 4."""
+    """Return U [..., k, k] = -R R^T / k for a square normal R: negative definite, with eigenvalues from 0 to 4."""
     root = rng.normal(size=(*batch, k, k))
     return -(root @ np.swapaxes(root, -1, -2)) / k
 
 
 def _dense(regularizer: Any) -> Any:
     def build(rng: np.random.Generator, k: int, batch: int) -> Instance:
-        """A U of its own for every example, on the unit box."""
+        """Draw a separate U for every example, on the unit box."""
         problem = gfy.InnerProblem(gfy.LinearQuadratic(), regularizer(), gfy.Box(0.0, 1.0))
         U = _wishart(rng, k, batch)
         v = gfy.LinearQuadratic.Input(u=2.0 * rng.normal(size=(batch, k)), U=U)
@@ -29,7 +30,7 @@ def _dense(regularizer: Any) -> Any:
 
 def _simplex(regularizer: Any) -> Any:
     def build(rng: np.random.Generator, k: int, batch: int) -> Instance:
-        """One U for the whole batch, as the weights of a layer are."""
+        """Draw one U for the whole batch, as the weights of a layer are."""
         problem = gfy.InnerProblem(gfy.LinearQuadratic(), regularizer(), gfy.Simplex())
         U = _wishart(rng, k)
         v = gfy.LinearQuadratic.Input(u=rng.normal(size=(batch, k)), U=U)
@@ -39,7 +40,7 @@ def _simplex(regularizer: Any) -> Any:
 
 
 def concave_spen(rng: np.random.Generator, k: int, batch: int) -> Instance:
-    """A concave SPEN with k / 2 hidden units (at least 8), its weights shared by the batch."""
+    """Draw a concave SPEN with k / 2 hidden units (at least 8), whose weights the batch shares."""
     hidden = max(8, k // 2)
     v = gfy.ConcaveSpen.Input(
         u=2.0 * rng.normal(size=(batch, k)),

@@ -1,4 +1,4 @@
-"""Inner problems as they are met in practice: recorded while a pairwise network is trained on the yeast data.
+"""Record inner problems as they occur in practice, while a pairwise network is trained on the yeast data.
 
 The training is a short Adam run in NumPy with the envelope gradient of the paper, so the recording is the
 same for every framework and needs none of the solvers that are measured on it.
@@ -16,7 +16,7 @@ from bench.problems.base import Family, Instance
 
 
 def solve_box(u: np.ndarray, A: np.ndarray, sweeps: int = 12) -> np.ndarray:
-    """Coordinate ascent for max <u, p> - |A^T p|^2 / 2 - <p, p - 1> on the unit box; A is [b, k, m]."""
+    """Run coordinate ascent for max <u, p> - |A^T p|^2 / 2 - <p, p - 1> on the unit box; A is [b, k, m]."""
     p = np.full_like(u, 0.5)
     t = np.einsum("bkm,bk->bm", A, p)
     scale = 2.0 + (A * A).sum(-1)
@@ -29,7 +29,7 @@ def solve_box(u: np.ndarray, A: np.ndarray, sweeps: int = 12) -> np.ndarray:
 
 
 class Network:
-    """u = X W + b and A = X V + c, trained by Adam on the generalized Fenchel-Young loss."""
+    """Train u = X W + b and A = X V + c by Adam on the generalized Fenchel-Young loss."""
 
     def __init__(self, rng: np.random.Generator, features: int, labels: int, rank: int) -> None:
         bound = np.sqrt(6.0 / (features + labels))
@@ -68,7 +68,7 @@ class Network:
 
 @lru_cache(maxsize=8)
 def record(seed: int, batch: int, rank: int, steps: int, length: int) -> tuple[Any, np.ndarray]:
-    """The inner problems of one batch of examples at `length` moments of a training of `steps` steps."""
+    """Return the inner problems of one batch of examples at `length` moments of a training of `steps` steps."""
     from bench.datasets.load import load
 
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Sets with many vertices or few: matchings, hulls of given points; metrics; an energy of one's own."""
+"""Define sets with many vertices or few: matchings, hulls of given points; metrics; an energy of one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.problems.base import Family, Instance, negative_definite, single, spr
 
 
 def matching(rng: np.random.Generator, k: int, batch: int, size: float) -> Instance:
-    """Scores of an n x n matching, k = n n, pulled towards each other by a weak dense interaction."""
+    """Draw scores of an n x n matching, k = n n, with a weak dense interaction."""
     n = round(np.sqrt(k))
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(), gfy.Birkhoff())
     u = rng.normal(size=(batch, n * n))
@@ -20,7 +20,7 @@ def matching(rng: np.random.Generator, k: int, batch: int, size: float) -> Insta
 
 
 def hull(rng: np.random.Generator, k: int, batch: int, points: int, size: float) -> Instance:
-    """p in the convex hull of `points` given corners (marginals of structured outputs are of this kind)."""
+    """Draw p in the convex hull of `points` given corners (marginals of structured outputs are of this kind)."""
     corners = rng.integers(0, 2, size=(points, k)).astype(np.float64)
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.SquaredNorm(), gfy.ConvexHull(corners))
     u = rng.normal(size=(batch, k))
@@ -29,20 +29,20 @@ def hull(rng: np.random.Generator, k: int, batch: int, points: int, size: float)
 
 
 def metric(rng: np.random.Generator, k: int, batch: int) -> Instance:
-    """-|v - p| with v inside the box: p* is v itself where Omega is flat enough."""
+    """Draw -|v - p| with v inside the box: p* is v itself where Omega is flat enough."""
     problem = gfy.InnerProblem(gfy.Metric(), gfy.SquaredNorm(0.1), gfy.Box(0.0, 1.0))
     return single(rng, problem, gfy.Metric.Input(rng.uniform(size=(batch, k))), batch, k)
 
 
 def quartic(v: Any, p: Any) -> Any:
-    """A user's own concave energy, written for either framework: <v, p> - |p - 1/2|^4."""
+    """Compute a user's own concave energy, written for either framework: <v, p> - |p - 1/2|^4."""
     apart = p - 0.5
     square = (apart * apart).sum(-1)
     return (v * p).sum(-1) - square * square
 
 
 def custom(rng: np.random.Generator, k: int, batch: int, active: float) -> Instance:
-    """The function above through CustomEnergy: nothing but its values is known to the solvers."""
+    """Use the function above through CustomEnergy: the solvers know nothing but its values."""
     problem = gfy.InnerProblem(gfy.CustomEnergy(quartic), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     v = gfy.CustomEnergy.Input(spread(active) * rng.normal(size=(batch, k)))
     return single(rng, problem, v, batch, k)

@@ -1,4 +1,4 @@
-"""Inner problems as a trained network makes them: k labels that exclude each other, the factor A a function of x."""
+"""Make inner problems as a trained network does: k labels that exclude each other, the factor A a function of x."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEATURES = 30
 def correlated_labels(
     rng: np.random.Generator, rows: int, features: int, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features [n, d] and labels [n, k] that exclude each other in groups, about a tenth of them set."""
+    """Draw features [n, d] and labels [n, k] that exclude each other in groups, about a tenth of them set."""
     x = rng.standard_normal((rows, features))
     scores = x @ rng.standard_normal((features, k)) / np.sqrt(features) + 0.3 * rng.standard_normal((rows, k))
     groups = rng.integers(max(1, k // 6), size=k)
@@ -28,7 +28,7 @@ def correlated_labels(
 
 
 def trained(rng: np.random.Generator, k: int, batch: int, rank: int, steps: int, draw: int) -> Instance:
-    """The inputs that a pairwise network u(x), A(x), trained with the Fenchel-Young loss, gives to rows.
+    """Return the inputs that a pairwise network u(x), A(x), trained with the Fenchel-Young loss, gives to rows.
 
     `draw` seeds the first weights and the order of the batches; `rng` draws the rows.
     """

@@ -1,1 +1,1 @@
-"""Time to certified accuracy along a training run: cold, warm-started and amortised inner solves."""
+"""Measure the time to certified accuracy along a training run: cold, warm-started and amortised inner solves."""

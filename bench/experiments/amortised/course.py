@@ -1,4 +1,4 @@
-"""The inner problems that one training run meets, in their order: what the ways of solving are replayed on."""
+"""Record the inner problems of one training run in their order, so that each way of solving can be replayed on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from bench.experiments.common.training import batches
 
 @dataclass(frozen=True)
 class Course:
-    """T steps of a training: u [T, B, k], A [T, B, k, m], the examples of each step [T, B], and steps per epoch."""
+    """Hold T steps of a training: u [T, B, k], A [T, B, k, m], the examples of each step [T, B], and steps
+    per epoch."""
 
     u: np.ndarray
     A: np.ndarray

@@ -1,4 +1,4 @@
-"""Cold, warm and amortised solves of the problems of one training run, each timed to the same certified accuracy.
+"""Time cold, warm and amortised solves of the problems of one training run to the same certified accuracy.
 
 All ways solve the same recorded problems in the same order, by a Newton method or by a first-order method. *cold*
 starts every solve anew, *warm* at the solution that the same example had an epoch ago, *amortised* at the proposal of a
@@ -36,7 +36,7 @@ HIDDEN, ROUNDS = 32, 5
 
 @dataclass(frozen=True)
 class Setting:
-    """A training whose inner problems are replayed, and the framework that solves them."""
+    """Describe a training whose inner problems are replayed, and the framework that solves them."""
 
     dataset: str
     rank: int
@@ -56,14 +56,14 @@ class Setting:
         return getattr(solvers, self.solver)()
 
     def amortised(self, layers: Any, way: str = "amortised") -> solvers.Amortised:
-        """The proposal of these layers, finished by the solver and, where it is not certified then, solved by it."""
+        """Return the solver that starts from the proposal of these layers and falls back where it is not certified."""
         proposal = Proposal(self.problem, *layers)
         steps = STEPS[self.solver] if way == "amortised" else STOP.max_steps
         return solvers.Amortised(proposal, steps, self.full(), self.full())
 
 
 class Replay:
-    """The recorded problems as arrays of a framework, and one pass over them for every way."""
+    """Hold the recorded problems as arrays of a framework, and run one pass over them for every way."""
 
     def __init__(self, setting: Setting, course: Course) -> None:
         self.problem, self.course, self.setting = setting.problem, course, setting
@@ -83,7 +83,7 @@ class Replay:
         self.proposals = self._fit()
 
     def _fit(self) -> list[Any]:
-        """The layers that the second epoch and those after it begin with."""
+        """Return the layers that the second epoch and those after it begin with."""
         learner = ProposalLearner(self.problem, hidden=HIDDEN, keep=0.95)
         found: list[Any] = []
         for n, v in enumerate(self.inputs):
@@ -96,7 +96,7 @@ class Replay:
         return found
 
     def passed(self, way: str) -> list[Any]:
-        """The solutions of every step, in their order; what a way keeps between steps belongs to it."""
+        """Return the solutions of every step, in their order; what a way keeps between steps belongs to it."""
         epoch = self.course.epoch
         first = [self._solve(v) for v in (self.inputs if way == "cold" else self.inputs[:epoch])]
         if way == "cold":
@@ -115,14 +115,14 @@ class Replay:
 
     @property
     def rows(self) -> list[Any]:
-        """The examples of every step, as indices of the framework."""
+        """Return the examples of every step, as indices of the framework."""
         if not hasattr(self, "_rows"):
             whole = self.backend.indices(self.course.examples, self.inputs[0].u)
             self._rows = [whole[index] for index in self.course.index]
         return self._rows
 
     def accepted(self, way: str) -> float:
-        """The share of examples that the certificate accepts before any fallback; 1 where there is none."""
+        """Return the share of examples that the certificate accepts before any fallback, or 1 where there is none."""
         if way not in self._learned:
             return 1.0
         shares = []
@@ -135,7 +135,7 @@ class Replay:
 
 
 def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[str, Any]]:
-    """The columns of one row per way: certified accuracy, steps, and microseconds per example."""
+    """Return the columns of one row per way: certified accuracy, steps, and microseconds per example."""
     course = recorded(setting.dataset, setting.rank, setting.regularizer, setting.epochs, data_dir=data_dir)
     replay = Replay(setting, course)
     backend, count = replay.backend, course.index.size
@@ -165,7 +165,7 @@ def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[s
 
 
 def settings(quick: bool) -> list[Setting]:
-    """The trainings that are replayed."""
+    """Return the trainings that are replayed."""
     if quick:
         return [Setting("synthetic", 1, "gini", "DualNewton", backend, 2) for backend in ("torch", "jax")]
     newton = [("yeast", 1, "gini"), ("yeast", 8, "gini"), ("yeast", 8, "shannon"), ("cal500", 8, "gini"),
@@ -179,7 +179,7 @@ def settings(quick: bool) -> list[Setting]:
 
 
 def run(store: Store, say: Say, quick: bool = False, data_dir: Path | None = None) -> list[dict[str, Any]]:
-    """One row per setting and way; settings that are stored are not measured again.
+    """Return one row per setting and way; settings that are stored are not measured again.
 
     Args:
         store: where rows go.

@@ -1,1 +1,1 @@
-"""What several experiments share: networks, losses by name, training, metrics."""
+"""Define what several experiments share: networks, losses by name, training, metrics."""

@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 def job(group: Group, channel: Any) -> None:
-    """In a worker: do the work of every cell; what it raises is the row of that cell."""
+    """Do the work of every cell in a worker; an error becomes the row of its cell."""
     for cell in group.cells:
         if channel.stopped():
             return

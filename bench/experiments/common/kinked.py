@@ -30,7 +30,7 @@ from solvers.loop import check
 
 
 class State(NamedTuple):
-    """p [..., k], multipliers s and the point z [..., n] that the next step leaves from, Nesterov's number [..., 1]."""
+    """Hold p [..., k], multipliers s and the start z [..., n] of the next step, Nesterov's number [..., 1]."""
 
     p: Array
     s: Array
@@ -40,7 +40,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DualSteps:
-    """`max_steps` accelerated gradient steps on the multipliers, whatever the tolerance; p [..., k].
+    """Take `max_steps` accelerated gradient steps on the multipliers, whatever the tolerance; p is [..., k].
 
     It serves energies with one layer of rectifiers and a regularizer that is strongly convex on its set.
     """
@@ -70,7 +70,7 @@ class DualSteps:
 
 
 def saddle_point(problem: InnerProblem, v: Input, steps: int, p0: Array | None = None) -> tuple[Array, Array]:
-    """p [..., k] and multipliers s [..., n] after some accelerated steps on the dual; both are constants.
+    """Return p [..., k] and multipliers s [..., n] after some accelerated steps on the dual; both are constants.
 
     Args:
         problem: An energy with one layer of rectifiers; `DualSteps().unsupported(problem)` says whether it serves.
@@ -114,7 +114,7 @@ def _stacked(problem: InnerProblem, v: Input, p: Array) -> Stacked:
 
 
 def _step(problem: InnerProblem, st: Stacked) -> Array:
-    """The length of a step for each rectifier, [..., n]: the rows' sums of |M M^T| bound the curvature of D."""
+    """Return the length of a step for each rectifier, [..., n]: the row sums of |M M^T| bound the curvature of D."""
     xp = backend_of(st.M).xp
     bound = xp.sum(xp.abs(st.M @ xp.matrix_transpose(st.M)), axis=-1)
     return problem.regularizer.strong_convexity(problem.domain) / (bound + 1e-12)
@@ -122,7 +122,7 @@ def _step(problem: InnerProblem, st: Stacked) -> Array:
 
 @dataclass(frozen=True)
 class KinkedLoss:
-    """The generalized Fenchel-Young loss of an energy with kinks, at the saddle point that `steps` dual steps reach.
+    """Compute the Fenchel-Young loss of an energy with kinks, at the saddle point that `steps` dual steps reach.
 
     L = F(v, p, t) - Omega(p) + Omega(y) - Phi(v, y) with (p, t) constant: an upper bound of the loss, equal to it where
     the multipliers are optimal.
@@ -132,7 +132,7 @@ class KinkedLoss:
     steps: int
 
     def __call__(self, v: Input, y: Array, p0: Array | None = None) -> Array:
-        """The loss [...] of targets y [..., k]."""
+        """Return the loss [...] of targets y [..., k]."""
         p, s = saddle_point(self.problem, v, self.steps, p0)
         found: Any = self.problem.energy.kinks(v, p)
         t = backend_of(v).stop_gradient(_stacked(self.problem, v, p).ratio(s))

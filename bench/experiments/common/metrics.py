@@ -1,4 +1,4 @@
-"""How right a multilabel prediction is. P [n, k] holds p*, Y [n, k] zeros and ones.
+"""Measure how right a multilabel prediction is. P [n, k] holds p*, Y [n, k] zeros and ones.
 
 Decoding is p > 1/2: the calibrated one for the Hamming loss, and for it the label accuracy of the paper.
 Precision at k ranks by p, its calibrated decoding.
@@ -12,17 +12,17 @@ from gfy.errors import GfyValueError
 
 
 def decode(P: np.ndarray) -> np.ndarray:
-    """The label set that minimises the expected Hamming loss, [n, k] bool."""
+    """Return the label set that minimises the expected Hamming loss, [n, k] bool."""
     return np.asarray(P) > 0.5
 
 
 def right_decisions(P: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """How many of the k decisions are right for each example, [n] int."""
+    """Return how many of the k decisions are right for each example, [n] int."""
     return (decode(P) == (np.asarray(Y) > 0.5)).sum(axis=1)
 
 
 def precision_at(P: np.ndarray, Y: np.ndarray, k: int) -> float:
-    """The mean fraction of true labels among the k with the largest p."""
+    """Return the mean fraction of true labels among the k with the largest p."""
     if not 1 <= k <= P.shape[1]:
         raise GfyValueError(f"precision at k needs 1 <= k <= {P.shape[1]}; {k} was given")
     top = np.argsort(-P, axis=1, kind="stable")[:, :k]
@@ -30,8 +30,8 @@ def precision_at(P: np.ndarray, Y: np.ndarray, k: int) -> float:
 
 
 def metrics(P: np.ndarray, Y: np.ndarray) -> dict[str, float]:
-    """All of them, as fractions; a label never given and never predicted counts zero in the macro F1, and so does an
-    example without labels for which none is predicted in the example F1."""
+    """Return all metrics as fractions. A label that is never given and never predicted counts zero in the
+    macro F1, and so does an example without labels and predictions in the example F1."""
     P, truth = np.asarray(P, dtype=float), np.asarray(Y) > 0.5
     if P.shape != truth.shape or P.ndim != 2 or 0 in P.shape:
         raise GfyValueError(

@@ -1,4 +1,4 @@
-"""The networks of the multilabel experiments: from an example x to the input v of an energy.
+"""Define the networks of the multilabel experiments: from an example x to the input v of an energy.
 
     unary-linear     u = W x + b
     unary-rectifier  u = W2 relu(W1 x + b1) + b2, min(100, d / 3) hidden units
@@ -27,7 +27,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Model:
-    """What a network is; its numbers live in `Params`."""
+    """Describe a network; its numbers are kept in `Params`."""
 
     energy: str
     features: int
@@ -57,14 +57,14 @@ class Model:
 
     @property
     def prior_hidden(self) -> int:
-        """The same rule for the prior network, whose input is p; a wider one learns to distrust every fraction."""
+        """Return the width of the prior network by the same rule; a wider one learns to distrust every fraction."""
         return self.prior_units or max(1, min(100, self.labels // 3))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def init(self, seed: int) -> Params:
-        """Glorot-uniform weights and zero biases; float32."""
+        """Draw Glorot-uniform weights and zero biases in float32."""
         rng = np.random.default_rng([seed, 2022])
         d, k, h, m = self.features, self.labels, self.hidden, self.rank
 
@@ -88,7 +88,7 @@ class Model:
         return params
 
     def _output_weights(self, drawn: np.ndarray) -> np.ndarray:
-        """The prior's last layer at first, from a draw w; by default both SPENs start at softplus(w), concave in p.
+        """Return the prior's first last layer from a draw w; by default both SPENs start at softplus(w), concave in p.
 
         A SPEN's weights may turn negative later, and do: y lies on corners and p* between them, so a convex function
         is larger at y on average. A start of zero or of both signs is without concavity from the first step on.
@@ -98,7 +98,7 @@ class Model:
         return np.zeros_like(drawn) if self.prior_start == "zero" else np.log1p(np.exp(drawn))
 
     def problem(self) -> Any:
-        """The inner problem on [0, 1]^k."""
+        """Return the inner problem on [0, 1]^k."""
         import gfy
 
         energies = {"pairwise": gfy.Pairwise, "spen": gfy.Spen, "concave-spen": gfy.ConcaveSpen}
@@ -107,7 +107,7 @@ class Model:
         return gfy.InnerProblem(energy, regularizers[self.regularizer](), gfy.Box(0.0, 1.0))
 
     def input(self, params: Params, x: Any) -> Any:
-        """v for a batch x [..., d], in the framework of the arrays."""
+        """Return v for a batch x [..., d], in the framework of the arrays."""
         import gfy
         from gfy.numerics.arithmetic import relu
 

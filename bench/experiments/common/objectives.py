@@ -1,4 +1,4 @@
-"""The losses a network is trained with, by name, and the inner problem each one predicts with.
+"""Define the losses a network is trained with, by name, and the inner problem each one predicts with.
 
 gfy, energy, cross_entropy and perceptron are the paper's; squared and margin are there to be tried.
 """
@@ -16,7 +16,7 @@ GRADIENTS = ("envelope", "implicit", "unrolled")
 
 
 def make_solver(name: str, model: Model, loss: str) -> Any:
-    """The inner solver: "auto" is the exact one where there is one, and a few steps on the dual for a SPEN."""
+    """Return the inner solver: "auto" is the exact one where there is one, and a few steps on the dual for a SPEN."""
     import solvers
     from bench.experiments.common.kinked import DualSteps
     from solvers.methods.nearly_linear import NearlyLinear
@@ -37,7 +37,7 @@ def make_solver(name: str, model: Model, loss: str) -> Any:
 
 
 def make_gradient(name: str, loss: str) -> Any:
-    """The gradient mode; a loss of the argmax itself cannot use the envelope theorem."""
+    """Return the gradient mode; a loss of the argmax itself cannot use the envelope theorem."""
     import gfy
 
     if name not in GRADIENTS:
@@ -50,7 +50,7 @@ def make_gradient(name: str, loss: str) -> Any:
 
 
 def make_loss(model: Model, loss: str, solver: Any, gradient: Any, stop: Any) -> Any:
-    """A callable loss(v, y) -> [...]."""
+    """Return a callable loss(v, y) -> [...]."""
     import gfy
     from bench.experiments.common.kinked import DualSteps, KinkedLoss
 
@@ -72,7 +72,7 @@ def make_loss(model: Model, loss: str, solver: Any, gradient: Any, stop: Any) ->
 
 
 def predicting_problem(model: Model, loss: str) -> Any:
-    """The problem whose solution is the prediction: without regularizer where the loss was trained without."""
+    """Return the problem whose solution is the prediction: without regularizer where the loss was trained without."""
     import gfy
 
     problem = model.problem()

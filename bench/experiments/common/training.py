@@ -22,7 +22,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is trained and how; all but the settings, which are the grid's."""
+    """Describe what is trained and how, except for the settings of the grid."""
 
     model: Model
     loss: str = "gfy"
@@ -47,7 +47,7 @@ class Recipe:
         return gfy.Stop(tol=self.tol, max_steps=self.max_steps)
 
     def predicting(self) -> Any:
-        """When the inner solve of a prediction stops."""
+        """Return when the inner solve of a prediction stops."""
         import gfy
 
         return gfy.Stop(tol=self.tol, max_steps=self.predict_steps or self.max_steps)
@@ -63,7 +63,7 @@ class Recipe:
 
 
 class Carry(NamedTuple):
-    """Parameters and Adam's two moments [S, H, ...], and the number of steps taken."""
+    """Hold the parameters and Adam's two moments [S, H, ...], and the number of steps taken."""
 
     params: Any
     moments: Any
@@ -72,7 +72,7 @@ class Carry(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """H settings: penalties lambda [H], rates [H] and gains of the first draw [H]."""
+    """Hold H settings: penalties lambda [H], rates [H] and gains of the first draw [H]."""
 
     penalties: np.ndarray
     rates: np.ndarray
@@ -82,12 +82,13 @@ class Settings:
         return len(self.rates)
 
     def at(self, *places: int) -> Settings:
-        """The settings at some places, in the order given."""
+        """Return the settings at some places, in the order given."""
         pick = list(places)
         return Settings(self.penalties[pick], self.rates[pick], self.gains[pick])
 
     def ranked(self, scores: np.ndarray) -> list[int]:
-        """Places from the best of the scores [H] down; of equals the larger penalty first, then the smaller rate."""
+        """Return positions in decreasing order of the scores [H]; of equals the larger penalty first, then
+        the smaller rate."""
         return [int(place) for place in np.lexsort((self.rates, -self.penalties, -scores))]
 
     def as_dict(self, index: int) -> dict[str, float]:
@@ -107,14 +108,15 @@ def grid(
     rates: tuple[float, float, int] = (1e-5, 1e-1, 10),
     gains: Sequence[float] = (1.0,),
 ) -> Settings:
-    """Log-spaced penalties and rates, each as (first, last, number); the paper's grid unless told otherwise."""
+    """Return log-spaced penalties and rates, each given as (first, last, number); the default is the paper's grid."""
     spaced = [np.geomspace(first, last, number) for first, last, number in (penalties, rates)]
     axes = np.meshgrid(*spaced, gains, indexing="ij")
     return Settings(*(axis.ravel().astype(np.float32) for axis in axes))
 
 
 def batches(examples: int, batch: int, epochs: int, seed: int) -> np.ndarray:
-    """The order in which one seed sees the examples, [epochs, T, B] int32; the rest of each epoch is left out."""
+    """Return the order in which one seed sees the examples, [epochs, T, B] int32; the rest of each epoch is
+    left out."""
     size = min(batch, examples)
     steps = examples // size
     rng = np.random.default_rng([seed, 1])
@@ -123,7 +125,7 @@ def batches(examples: int, batch: int, epochs: int, seed: int) -> np.ndarray:
 
 
 class Trainer:
-    """Compiles the training of one recipe and runs it block by block of epochs, so that progress can be seen."""
+    """Compile the training of one recipe and run it in blocks of epochs, so that progress can be shown."""
 
     def __init__(self, recipe: Recipe, settings: Settings, seeds: Sequence[int]) -> None:
         import jax
@@ -134,7 +136,7 @@ class Trainer:
         self._predict = jax.jit(self._predict_all)
 
     def init(self) -> Carry:
-        """The first draw of every seed and setting."""
+        """Return the first draw of every seed and setting."""
         import jax.numpy as jnp
 
         drawn = [self.recipe.model.init(seed) for seed in self.seeds]
@@ -165,13 +167,13 @@ class Trainer:
             yield done, carry
 
     def predict(self, params: Params, X: np.ndarray) -> np.ndarray:
-        """p* of every seed, setting and example, [S, H, n, k]."""
+        """Return p* of every seed, setting and example, [S, H, n, k]."""
         import jax.numpy as jnp
 
         return np.asarray(self._predict(params, jnp.asarray(X, jnp.float32)))
 
     def accuracy(self, params: Params, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Label accuracy [S, H]; a network that diverged has none right."""
+        """Return label accuracy [S, H]; a network that diverged has accuracy 0."""
         P = self.predict(params, X)
         right = ((P > 0.5) == (Y > 0.5)).mean(axis=(-1, -2))
         return np.where(np.isfinite(P).all(axis=(-1, -2)), right, 0.0)

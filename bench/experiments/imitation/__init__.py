@@ -1,1 +1,1 @@
-"""Behaviour cloning in MuJoCo with unary and pairwise energies (the paper's second experiment)."""
+"""Clone behaviour in MuJoCo with unary and pairwise energies (the paper's second experiment)."""

@@ -1,4 +1,4 @@
-"""What `gfy reproduce imitation` computes: the cells that are missing, one row per seed."""
+"""Compute what `gfy reproduce imitation` shows: the cells that are missing, one row per seed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """The command's options with their defaults filled in and checked."""
+    """Hold the command's options with their defaults filled in and checked."""
 
     tasks: list[Task]
     trajectories: list[int]
@@ -88,7 +88,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Part:
-    """One cell of the figure: a model of a task, under one setting, from so many trajectories."""
+    """Describe one cell of the figure: a model of a task, under one setting, from so many trajectories."""
 
     setting: str
     trajectories: int
@@ -97,7 +97,7 @@ class Part:
 
 
 def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda rows: None) -> None:
-    """Run the experiment; interrupted, the same command goes on where it stopped.
+    """Run the experiment; the same command continues an interrupted run.
 
     Args:
         options: What to run.
@@ -159,7 +159,7 @@ def _videos(options: Options, experiment: Experiment, say: Callable[[str], None]
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """A line that says how far the work has come; nothing where the output is not a terminal."""
+    """Show a line about the progress of the work, where the output is a terminal."""
     if not console.is_terminal:
         yield lambda text: None
         return

@@ -1,4 +1,4 @@
-"""Expert demonstrations: from an .npz file or a Minari dataset to trajectories ready for behaviour cloning.
+"""Load expert demonstrations from an .npz file or a Minari dataset as trajectories for behaviour cloning.
 
 A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode`
 [n]. It is looked for in `--data-dir`, then in `$GFY_DATA`, each time also in its folder `mujoco/`; after
@@ -22,7 +22,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Whole expert trajectories, one after the other; `episode` counts them from 0."""
+    """Hold whole expert trajectories, one after the other; `episode` counts them from 0."""
 
     observations: np.ndarray  # [n, d] float32
     actions: np.ndarray  # [n, k] float32 in [-1, 1]
@@ -36,11 +36,11 @@ class Demonstrations:
 
     @property
     def returns(self) -> np.ndarray:
-        """The expert's return in each trajectory, [trajectories]."""
+        """Return the expert's return in each trajectory, [trajectories]."""
         return np.bincount(self.episode, weights=self.rewards.astype(np.float64))
 
     def first(self, trajectories: int) -> Demonstrations:
-        """The first trajectories alone, as the paper's 1, 4 and 11."""
+        """Return the first trajectories only, as the paper's 1, 4 and 11."""
         if not 1 <= trajectories <= self.trajectories:
             raise GfyValueError(
                 f"{trajectories} trajectories were asked for; {self.source} has {self.trajectories}: "
@@ -54,7 +54,7 @@ class Demonstrations:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Observations to zero mean and unit variance, by the statistics of the training trajectories."""
+    """Scale observations to zero mean and unit variance by the statistics of the training trajectories."""
 
     mean: np.ndarray  # [d]
     scale: np.ndarray  # [d]
@@ -71,17 +71,17 @@ class Scaling:
 
 
 def to_cube(actions: np.ndarray) -> np.ndarray:
-    """Actions in [-1, 1]^k as targets in [0, 1]^k."""
+    """Return actions in [-1, 1]^k as targets in [0, 1]^k."""
     return np.clip((actions + 1.0) / 2.0, 0.0, 1.0).astype(np.float32)
 
 
 def from_cube(p: np.ndarray) -> np.ndarray:
-    """Points of [0, 1]^k as actions in [-1, 1]^k."""
+    """Return points of [0, 1]^k as actions in [-1, 1]^k."""
     return 2.0 * p - 1.0
 
 
 def load_demonstrations(task: Task, data_dir: str | Path | None = None) -> Demonstrations:
-    """The demonstrations of a task from the first place that has them, or a sentence with the two ways."""
+    """Return the demonstrations of a task from the first place that has them, or raise a sentence with the two ways."""
     for path in _candidates(task, data_dir):
         if path.is_file():
             return _fitting(task, load_npz(path))
@@ -135,7 +135,7 @@ def load_npz(path: str | Path) -> Demonstrations:
 def checked(
     observations: np.ndarray, actions: np.ndarray, rewards: np.ndarray, episode: np.ndarray, source: str
 ) -> Demonstrations:
-    """Demonstrations whose shapes agree, that are finite and within [-1, 1], numbered from 0."""
+    """Return demonstrations whose shapes agree, that are finite and within [-1, 1], numbered from 0."""
     n = len(observations)
     if observations.ndim != 2 or actions.ndim != 2 or rewards.shape != (n,) or episode.shape != (n,):
         raise GfyValueError(
@@ -165,7 +165,7 @@ def checked(
 
 
 def has_minari(name: str) -> bool:
-    """Whether a Minari dataset is on this machine (False where minari is not installed)."""
+    """Return whether a Minari dataset is on this machine (False where minari is not installed)."""
     try:
         import minari
     except ImportError:
@@ -174,7 +174,7 @@ def has_minari(name: str) -> bool:
 
 
 def load_minari(name: str, width: int | None = None) -> Demonstrations:
-    """A Minari dataset that is on this machine: its episodes in order, without the last observation of each.
+    """Return a Minari dataset that is on this machine: its episodes in order, without the last observation of each.
 
     `width` keeps the first coordinates of an observation alone: Ant's positions and velocities, which come
     first, without the contact forces that follow them.

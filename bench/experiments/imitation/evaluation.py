@@ -1,4 +1,4 @@
-"""How good a policy is: mean return over many episodes, all seeds and episodes simulated side by side.
+"""Measure how good a policy is: mean return over many episodes; all seeds and episodes are simulated side by side.
 
 The policies of all runs act in one compiled call, inner problems included; the simulator's threads do the
 rest. An episode ends by a fall or at the horizon and is then no longer stepped. Episode seeds depend on the
@@ -28,7 +28,7 @@ FIRST_SEED = 100_000  # far from the seeds of the demonstrations, so that no sta
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns and lengths [R, episodes] of every episode, and where the time went."""
+    """Hold returns and lengths [R, episodes] of every episode, and the seconds of each part."""
 
     returns: np.ndarray
     lengths: np.ndarray
@@ -41,7 +41,7 @@ Policy = Callable[[np.ndarray], np.ndarray]  # observations [R, E, d] -> actions
 
 
 def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Policy:
-    """The policies of R runs as one function of all their observations."""
+    """Return the policies of R runs as one function of all their observations."""
     import jax.numpy as jnp
 
     theta = {name: jnp.asarray(value) for name, value in parameters.items()}
@@ -55,14 +55,14 @@ def trained_policy(model: Model, parameters: Parameters, scaling: Scaling) -> Po
 
 @lru_cache(maxsize=8)
 def compiled(model: Model) -> Callable[..., Any]:
-    """The policies of R runs: (parameters [R, ...], scaled observations [R, E, d]) -> p* [R, E, k]."""
+    """Return the policies of R runs: (parameters [R, ...], scaled observations [R, E, d]) -> p* [R, E, k]."""
     import jax
 
     return jax.jit(jax.vmap(model.act))
 
 
 def random_policy(actions: int, seed: int = 0) -> Policy:
-    """Uniform actions: the zero of the normalised score."""
+    """Return uniform actions, which define the zero of the normalised score."""
     rng = np.random.default_rng(seed)
     return lambda observations: rng.uniform(-1.0, 1.0, (*observations.shape[:2], actions))
 

@@ -31,12 +31,12 @@ Say = Callable[[str], None]
 
 
 class Stopped(Exception):
-    """An interrupt ended the run; what was finished is stored."""
+    """An interrupt ended the run; the finished rows are stored."""
 
 
 @dataclass
 class Experiment:
-    """Where rows and policies go, where demonstrations come from, and who is told of progress."""
+    """Hold where rows and policies go, where demonstrations come from, and the function that receives progress."""
 
     store: Store
     policies: Path
@@ -55,7 +55,7 @@ class Experiment:
         return Cell(task, model, name, trajectories, setting, rows.digest(self.demonstrations(task)))
 
     def random(self, task: Task) -> float:
-        """The mean return of uniform random actions, measured once and stored."""
+        """Return the mean return of uniform random actions, measured once and stored."""
         key = rows.random_key(task, RANDOM_EPISODES)
         if self.store.get(key) is None:
             part = matrix.Cell(
@@ -72,13 +72,14 @@ class Experiment:
     def run(
         self, programs: Sequence[Sequence[Cell]], seeds: Sequence[int], episodes: int
     ) -> list[list[float]]:
-        """Store the rows of programs, each the cells that share one (all but rate and decay); the mean scores."""
+        """Store the rows of programs, each made of cells that share one (all but rate and decay), and return
+        the mean scores."""
         groups = [group for cells in programs if (group := self._group(cells, seeds, episodes)).cells]
         self._fill(groups, program.JOB)
         return [[self._score(cell, seeds, episodes) for cell in cells] for cells in programs]
 
     def _group(self, cells: Sequence[Cell], seeds: Sequence[int], episodes: int) -> matrix.Group:
-        """The missing policies of a program."""
+        """Return the missing policies of a program."""
         first = cells[0]
         missing = [(c, s) for c in cells for s in seeds if not self._stored(c, s, episodes)]
         threads = 1 if self.jobs > 1 else None
@@ -116,12 +117,12 @@ class Experiment:
             raise Stopped
 
     def policy(self, cell: Cell, seed: int) -> Trained:
-        """The trained policy of one seed, from its file or trained now."""
+        """Return the trained policy of one seed, from its file or trained now."""
         work = Work(cell, seed, 0, self.policies, self.data_dir, 0.0, None)
         return program.policies([work], self.demonstrations(cell.task))
 
     def search(self, task: Task, model: str, grid: Grid, steps: int) -> Setting:
-        """The setting with the best final return: 4 trajectories, mean of 3 seeds, as the paper."""
+        """Return the setting with the best final return: 4 trajectories, mean of 3 seeds, as the paper."""
         settings = grid.settings(steps)
         programs: dict[tuple[int, float], list[Setting]] = {}
         for one in settings:

@@ -1,4 +1,4 @@
-"""The two policies: from an observation to an energy over actions in the unit cube, and its maximiser.
+"""Define the two policies: from an observation to an energy over actions in the unit cube, and its maximiser.
 
 Unary: p* = argmax <u(x), p> - gamma Omega(p). Pairwise adds -1/2 <a(x), p>^2, so that torques interact.
 Omega is the binary Gini negentropy and gamma the paper's "scale of the energy regularization term". u is a
@@ -25,7 +25,7 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True)
 class Model:
-    """One model of a task: its kind, the sizes of its layers and its energy scale."""
+    """Describe one model of a task: its kind, the sizes of its layers and its energy scale."""
 
     kind: str
     observations: int
@@ -43,7 +43,7 @@ class Model:
 
     @cached_property
     def problem(self) -> Any:
-        """The inner problem over the unit cube that both the loss and the policy solve."""
+        """Return the inner problem over the unit cube that both the loss and the policy solve."""
         import gfy
 
         energy = gfy.Pairwise() if self.kind == "pairwise" else gfy.Bilinear()
@@ -65,7 +65,7 @@ class Model:
         return gfy.Stop(tol=1e-6, max_steps=30)
 
     def initial(self, seed: int) -> Parameters:
-        """Glorot-uniform weights and zero biases, drawn from this seed alone."""
+        """Draw Glorot-uniform weights and zero biases from this seed alone."""
         rng = np.random.default_rng([seed, 0])
         sizes = {"1": (self.observations, self.hidden), "2": (self.hidden, self.hidden)}
         sizes["3"] = (self.hidden, self.actions)
@@ -79,7 +79,7 @@ class Model:
         return parameters
 
     def scores(self, theta: Parameters, x: Any) -> Any:
-        """The energy's input v at the observations x."""
+        """Return the energy's input v at the observations x."""
         import jax
 
         import gfy
@@ -92,7 +92,7 @@ class Model:
         return gfy.Pairwise.Input(u=u, A=(x @ theta["Wa"] + theta["ba"])[..., None])
 
     def loss(self) -> Callable[[Parameters, Any, Any], Any]:
-        """The mean generalized Fenchel-Young loss of a batch, with envelope gradients."""
+        """Return the mean generalized Fenchel-Young loss of a batch, with envelope gradients."""
         import jax.numpy as jnp
 
         import gfy
@@ -103,7 +103,7 @@ class Model:
         return lambda theta, x, y: jnp.mean(fenchel_young(self.scores(theta, x), y))
 
     def act(self, theta: Parameters, x: Any) -> Any:
-        """The action in the unit cube at each observation, p* [B, k]."""
+        """Return the action in the unit cube at each observation, p* [B, k]."""
         import gfy
 
         return gfy.argmax(self.problem, self.scores(theta, x), solver=self.solver, stop=self.stop)

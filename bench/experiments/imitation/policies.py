@@ -1,4 +1,4 @@
-"""Trained policies on disk, one small .npz file per seed: they can be evaluated again or filmed without training."""
+"""Keep trained policies on disk, one small .npz file per seed, for later evaluation or films without training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.experiments.imitation.training import Trained
 
 
 def save_policy(path: Path, parameters: Parameters, scaling: Scaling, loss: float) -> None:
-    """Write one seed's parameters; after a kill the file is there whole or not at all."""
+    """Write one seed's parameters; after a kill the file is complete or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     with os.fdopen(handle, "wb") as file:
@@ -26,7 +26,7 @@ def save_policy(path: Path, parameters: Parameters, scaling: Scaling, loss: floa
 
 
 def load_policy(path: Path) -> Trained | None:
-    """One seed's policy with a leading axis of 1, or None where there is none that can be read."""
+    """Return one seed's policy with a leading axis of 1, or None where there is none that can be read."""
     if not path.is_file():
         return None
     try:
@@ -40,7 +40,7 @@ def load_policy(path: Path) -> Trained | None:
 
 
 def stacked(parts: Sequence[Trained]) -> Trained:
-    """Several seeds of one cell, which share their scaling, as one."""
+    """Return several seeds of one cell, which share their scaling, as one policy."""
     names = parts[0].parameters
     theta = {name: np.concatenate([part.parameters[name] for part in parts]) for name in names}
     return Trained(theta, parts[0].scaling, np.concatenate([part.losses for part in parts]))

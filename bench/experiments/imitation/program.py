@@ -1,4 +1,4 @@
-"""One compiled program: train the policies of several seeds and settings together, evaluate them, certify them.
+"""Run one compiled program: train the policies of several seeds and settings together, evaluate and certify them.
 
 This is what a worker does for a group of cells; trained policies are kept as files, so that evaluating for more
 episodes does not train again.
@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker is told of one policy: its cell and seed, and where files are."""
+    """Hold what a worker receives for one policy: its cell and seed, and where files are."""
 
     cell: Cell
     seed: int
@@ -53,7 +53,7 @@ def job(group: Group, channel: Any) -> None:
 
 
 def measure(works: Sequence[Work], say: Say) -> list[dict[str, Any]]:
-    """The rows of some policies of one program, in their order."""
+    """Return the rows of some policies of one program, in their order."""
     first = works[0]
     task, watch = first.cell.task, Stopwatch()
     demonstrations = load_demonstrations(task, first.data_dir)
@@ -89,7 +89,7 @@ def measure(works: Sequence[Work], say: Say) -> list[dict[str, Any]]:
 
 
 def random_returns(task: Task, say: Say) -> dict[str, Any]:
-    """The row of uniform random actions: the zero of the normalised score."""
+    """Return the row of uniform random actions: the zero of the normalised score."""
     got = evaluate(task, random_policy(task.actions), [0], RANDOM_EPISODES)
     return rows.random_row(task, got.returns[0], got.lengths[0])
 
@@ -104,7 +104,7 @@ def policies(
     demonstrations: Demonstrations,
     progress: Callable[[int, int], None] | None = None,
 ) -> Trained:
-    """The trained policies of one program, from their files or trained now."""
+    """Return the trained policies of one program, from their files or trained now."""
     paths = [work.policies / f"{work.cell.policy_key(work.seed)}.npz" for work in works]
     found = [load_policy(path) for path in paths]
     wanted = [i for i, one in enumerate(found) if one is None]
@@ -127,7 +127,8 @@ def _progress(say: Say, what: str) -> Callable[[int, int], None]:
 
 
 def certificates(model: Model, trained: Trained, data: Demonstrations) -> list[dict[str, Any]]:
-    """The certificate of each run's inner solves on (at most 256 of) the steps it learned from; the worst counts."""
+    """Return the certificate of each run's inner solves on (at most 256 of) the steps it learned from; the
+    worst counts."""
     import jax
 
     import gfy

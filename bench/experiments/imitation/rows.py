@@ -1,4 +1,4 @@
-"""What one measured run becomes in the store: one row per seed, identified by everything that decides it.
+"""Turn one measured run into stored rows: one row per seed, identified by everything that determines it.
 
 The machine does not identify a row: a return depends on it only through rounding, and a run begun on one machine
 may be finished on another. The versions of the simulator and of JAX do.
@@ -23,7 +23,7 @@ LIBRARIES = ("numpy", "jax", "jaxlib", "optax", "gymnasium", "mujoco")
 
 @dataclass(frozen=True)
 class Cell:
-    """What one training program makes: a task, a model with its setting, the trajectories it learns from."""
+    """Describe the result of one training program: a task, a model with its setting, and its trajectories."""
 
     task: Task
     model: str
@@ -33,7 +33,7 @@ class Cell:
     digest: str  # of the demonstrations
 
     def training(self) -> dict[str, Any]:
-        """What determines the trained parameters of a seed."""
+        """Return what determines the trained parameters of a seed."""
         return {
             "task": self.task.env_id,
             "demonstrations": self.digest,
@@ -44,11 +44,11 @@ class Cell:
         }
 
     def policy_key(self, seed: int) -> str:
-        """The name of the file that keeps the trained policy."""
+        """Return the name of the file that keeps the trained policy."""
         return content_hash(self.training() | {"seed": seed})
 
     def columns(self, seed: int, episodes: int) -> dict[str, Any]:
-        """What identifies the row of a seed."""
+        """Return what identifies the row of a seed."""
         params = self.training() | {"setting": self.name}
         return _identity(self.task, f"{self.model}-gini", seed, episodes, params)
 
@@ -68,13 +68,13 @@ def _identity(task: Task, family: str, seed: int, episodes: int, params: dict[st
 
 
 def digest(demonstrations: Demonstrations) -> str:
-    """A short hash of the demonstrations, whatever file they came from."""
+    """Return a short hash of the demonstrations, whatever file they came from."""
     parts = (demonstrations.observations, demonstrations.actions, demonstrations.episode)
     return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
 
 
 def normalised(score: float, expert: float, random: float) -> float:
-    """0 for uniform random actions, 1 for the expert of the demonstrations."""
+    """Return the normalised score: 0 for uniform random actions, 1 for the expert of the demonstrations."""
     return (score - random) / (expert - random)
 
 
@@ -87,7 +87,7 @@ def trained_row(
     random: float,
     facts: dict[str, Any],
 ) -> dict[str, Any]:
-    """The row of one seed: `facts` holds the certificate, the times and the load of its cell."""
+    """Return the row of one seed: `facts` holds the certificate, the times and the load of its cell."""
     score, count = float(returns.mean()), int(returns.size)
     own = {name: facts.pop(name) for name in list(facts) if name in COLUMNS and name != "loss"}
     return {
@@ -115,7 +115,7 @@ def trained_row(
 
 
 def random_row(task: Task, returns: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
-    """The row of the uniform random policy of a task."""
+    """Return the row of the uniform random policy of a task."""
     return {
         **_common(task, returns.size),
         **random_columns(task, returns.size),
@@ -130,7 +130,7 @@ def random_key(task: Task, episodes: int) -> str:
 
 
 def random_columns(task: Task, episodes: int) -> dict[str, Any]:
-    """What identifies the row of the random policy."""
+    """Return what identifies the row of the random policy."""
     params = {"task": task.env_id, "model": "random", "setting": "reference"}
     return _identity(task, "random", 0, episodes, params)
 
@@ -150,5 +150,5 @@ def _common(task: Task, episodes: int) -> dict[str, Any]:
 
 
 def spread(returns: np.ndarray) -> float:
-    """The standard deviation over episodes (0 for a single one)."""
+    """Return the standard deviation over episodes (0 for a single one)."""
     return float(returns.std(ddof=1)) if returns.size > 1 else 0.0

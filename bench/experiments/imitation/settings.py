@@ -1,4 +1,4 @@
-"""Hyper-parameters: the paper's own choice, the grid it searched, and a shorter grid of the same shape.
+"""Define hyper-parameters: the paper's own choice, the grid it searched, and a shorter grid of the same shape.
 
 The paper chose on 4 trajectories by the final performance over 3 seeds. Neither the number of steps nor the
 batch size is given there; here both models take the same number of steps of 256 examples.
@@ -22,7 +22,7 @@ SEARCH_SEEDS = (1000, 1001, 1002)  # not among the seeds reported, so that the c
 
 @dataclass(frozen=True)
 class Setting:
-    """One choice of hyper-parameters: Adam's rate, hidden units, energy scale, weight decay, steps, observation noise.
+    """Hold hyper-parameters: Adam's rate, hidden units, energy scale, weight decay, steps, observation noise.
 
     `noise` is the standard deviation of what is added to the observations in training, in units of theirs.
     """
@@ -36,7 +36,7 @@ class Setting:
     noise: float = 0.0
 
     def facts(self) -> dict[str, Any]:
-        """What is stored of the setting; no noise is not told, as in rows from before there was any."""
+        """Return what is stored of the setting; a noise of 0 is left out, as in rows from before there was noise."""
         return {name: value for name, value in asdict(self).items() if name != "noise" or value}
 
     def with_steps(self, steps: int) -> Setting:
@@ -51,7 +51,7 @@ PAPER: dict[str, Setting] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """The values searched for both models alike."""
+    """Hold the values that are searched for both models alike."""
 
     name: str
     rates: tuple[float, ...]
@@ -62,7 +62,7 @@ class Grid:
     noises: tuple[float, ...] = (0.0,)
 
     def settings(self, steps: int) -> list[Setting]:
-        """Every setting of the grid; those that share one compiled program come together."""
+        """Return every setting of the grid; settings that share one compiled program are neighbours."""
         product = itertools.product(self.hiddens, self.gammas, self.rates, self.l2s, self.noises)
         return [
             Setting(rate, hidden, gamma, l2, steps, noise=noise) for hidden, gamma, rate, l2, noise in product

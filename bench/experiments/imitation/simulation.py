@@ -27,13 +27,13 @@ CHUNK = 8  # episodes a thread takes at a time: small, so that a slow core does 
 
 
 def _note(message: str) -> None:
-    """Log what MuJoCo warns of, in place of the file MUJOCO_LOG.TXT that it would write where we stand."""
+    """Log the warnings of MuJoCo instead of writing the file MUJOCO_LOG.TXT in the current folder."""
     ours = "settotalmass" not in message  # gymnasium's model files: nothing a user here could mend
     logging.getLogger(__name__).log(logging.WARNING if ours else logging.DEBUG, "MuJoCo: %s", message)
 
 
 def make_environment(task: Task, **options: Any) -> Any:
-    """The gymnasium environment of a task, or a sentence that says what to install."""
+    """Return the gymnasium environment of a task, or raise a sentence that says what to install."""
     try:
         import gymnasium
         import mujoco
@@ -47,7 +47,7 @@ def make_environment(task: Task, **options: Any) -> Any:
 
 
 class Simulation:
-    """`slots` episodes of one task side by side, stepped by `threads` threads."""
+    """Simulate `slots` episodes of one task side by side, stepped by `threads` threads."""
 
     def __init__(self, task: Task, slots: int, threads: int = 2) -> None:
         import mujoco
@@ -73,7 +73,7 @@ class Simulation:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Start one episode per seed, as `env.reset(seed=seed)` does; the observations [n, d]."""
+        """Start one episode per seed, as `env.reset(seed=seed)` does, and return the observations [n, d]."""
         if len(seeds) > len(self._data):
             raise GfyValueError(f"{len(seeds)} seeds were given to a simulation of {len(self._data)} slots.")
         for slot, seed in enumerate(seeds):
@@ -86,7 +86,7 @@ class Simulation:
         return self._observations(np.arange(len(seeds)))
 
     def step(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One environment step of the episodes in `slots`: observations, rewards, and which have fallen."""
+        """Take one environment step of the episodes in `slots`: return observations, rewards, and which have fallen."""
         actions = np.asarray(actions, dtype=np.float64)
         before = self._x[slots]
         numbers = slots.tolist()

@@ -1,4 +1,4 @@
-"""The four locomotion tasks of the paper: which environment, and the scores the paper prints for it."""
+"""Define the four locomotion tasks of the paper: which environment, and the scores that the paper prints for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Task:
-    """One environment: gymnasium id and options, its dimensions, Minari dataset, the paper's two scores."""
+    """Describe one environment: gymnasium id and options, its dimensions, Minari dataset, the paper's two scores."""
 
     name: str
     env_id: str
@@ -37,7 +37,7 @@ TASKS: dict[str, Task] = {
 
 
 def find_task(name: str) -> Task:
-    """The task called `name` ("hopper") or by its environment ("Hopper-v5"), in any case."""
+    """Return the task called `name` ("hopper") or its environment ("Hopper-v5"), in upper or lower case."""
     wanted = name.strip().lower()
     for task in TASKS.values():
         if wanted in (task.name, task.env_id.lower()):
@@ -46,6 +46,6 @@ def find_task(name: str) -> Task:
 
 
 def find_tasks(names: Sequence[str] | None) -> list[Task]:
-    """The tasks named (all four when none is), each once, in the order given."""
+    """Return the tasks named (all four when none is), each once, in the order given."""
     found = {task.name: task for task in (find_task(name) for name in names or TASKS)}
     return list(found.values())

@@ -1,4 +1,4 @@
-"""Behaviour cloning of many runs at once: seeds, rates and weight decays share one compiled program.
+"""Train many runs of behaviour cloning at once: seeds, rates and weight decays share one compiled program.
 
 Every run draws its weights and its batches from its own seed, so a run's result does not depend on which
 other runs were trained along. Adam with a constant rate; the loss is the mean over a batch plus l2/2
@@ -25,7 +25,7 @@ CHUNK = 500  # steps in one call of the compiled scan: often enough for progress
 
 @dataclass(frozen=True)
 class Run:
-    """What differs between the runs of one program."""
+    """Hold what differs between the runs of one program."""
 
     seed: int
     rate: float
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """Parameters [R, ...] after the last step, the scaling of their inputs, last mean loss [R]."""
+    """Hold the parameters [R, ...] after the last step, the scaling of their inputs, and the last mean loss [R]."""
 
     parameters: Parameters
     scaling: Scaling
@@ -88,7 +88,7 @@ def train(
 
 @lru_cache(maxsize=8)
 def _program(model: Model, noisy: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The compiled chunk of steps and the optimizer's start; kept, since many cells share a model.
+    """Return the compiled chunk of steps and the optimizer's start; they are kept, since many cells share a model.
 
     A noisy program is also handed the runs' noises [R], their keys [R] and the numbers of the steps.
     """

@@ -1,4 +1,4 @@
-"""Show a policy: film one episode, as mp4 where ffmpeg is there, as gif otherwise.
+"""Film one episode of a policy, as mp4 where ffmpeg is installed, as gif otherwise.
 
 MuJoCo renders off screen through EGL or OSMesa. Which of them works is only known by trying, and a failed
 try may end the process, so the first frame is drawn in a process of its own.
@@ -23,7 +23,7 @@ TRIAL = (
 
 
 def rendering() -> str | None:
-    """The rendering library that works here ("egl", "osmesa" or "glfw"), or None."""
+    """Return the rendering library that works here ("egl", "osmesa" or "glfw"), or None."""
     chosen = os.environ.get("MUJOCO_GL")
     for name in [chosen] if chosen else ["egl", "osmesa", "glfw"]:
         trial = subprocess.run(
@@ -41,7 +41,7 @@ def rendering() -> str | None:
 def film(
     task: Task, policy: Policy, stem: Path, steps: int = 300, width: int = 320
 ) -> tuple[Path | None, str]:
-    """Film the first `steps` steps of an episode; the file and a sentence, or None and the reason."""
+    """Film the first `steps` steps of an episode; return the file and a sentence, or None and the reason."""
     library = rendering()
     if library is None:
         return None, (

@@ -1,4 +1,4 @@
-"""When is solving the inner problem worth it? Seven ways to train unary and pairwise networks, exact likelihood beside.
+"""Compare seven ways to train unary and pairwise networks, beside the exact likelihood, to see when solving pays.
 
 A cell is a dataset, an energy and a way. Its rate and penalty are chosen on a held-out quarter of the training part by
 label accuracy; six networks of other first draws are then trained on the whole training part and met with the test part
@@ -33,7 +33,7 @@ SEEDS = 6  # as many as there are settings: one compiled program serves both
 def run(
     store: Store, say: Say, quick: bool = False, data_dir: Path | None = None, steps: int = 1500
 ) -> list[dict[str, Any]]:
-    """One row per dataset, energy, way and seed; cells that are stored are not trained again.
+    """Return one row per dataset, energy, way and seed; cells that are stored are not trained again.
 
     Args:
         store: where rows go.
@@ -71,7 +71,7 @@ def run(
 
 
 def train(training: Training, data: Any) -> list[dict[str, Any]]:
-    """The columns of one row per seed."""
+    """Return the columns of one row per seed."""
     fitted, test = normalised(data.train, data.test)
     share = np.clip(fitted.Y.mean(0), 0.02, 0.98)
     trainer = Trainer(training, share)
@@ -106,7 +106,7 @@ def train(training: Training, data: Any) -> list[dict[str, Any]]:
 
 
 def hold_out_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The indices of the examples that a setting is trained on, and of the quarter that it is judged on."""
+    """Return the indices of the examples that a setting is trained on, and of the quarter that it is judged on."""
     from sklearn.model_selection import train_test_split
 
     first, second = train_test_split(np.arange(len(part)), test_size=0.25, random_state=0)
@@ -114,7 +114,7 @@ def hold_out_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unstacked(params: Any) -> list[dict[str, np.ndarray]]:
-    """[H, ...] parameters as H dictionaries of NumPy arrays."""
+    """Return [H, ...] parameters as H dictionaries of NumPy arrays."""
     arrays = {name: np.asarray(value) for name, value in params.items()}
     return [{name: value[h] for name, value in arrays.items()} for h in range(SEEDS)]
 
@@ -122,7 +122,7 @@ def unstacked(params: Any) -> list[dict[str, np.ndarray]]:
 def judged(
     training: Training, params: Any, share: np.ndarray, X: np.ndarray, Y: np.ndarray
 ) -> dict[str, float]:
-    """Label accuracy of p* and of the exact marginals, -log p of the outputs, and how far tau is from log Z."""
+    """Return label accuracy of p* and of the exact marginals, -log p of the outputs, and how far tau is from log Z."""
     import jax.numpy as jnp
 
     import gfy

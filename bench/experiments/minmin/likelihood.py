@@ -1,4 +1,4 @@
-"""Exact likelihoods and marginals over {0, 1}^k by enumeration, and Gibbs sweeps where k is large."""
+"""Compute exact likelihoods and marginals over {0, 1}^k by enumeration, and Gibbs sweeps where k is large."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK = 64  # examples at a time: 64 x 2^14 numbers are 8 megabytes
 
 @dataclass(frozen=True)
 class Exact:
-    """log Z [n] over all outputs, log p of the observed ones [n] and marginals [n, k], in float64."""
+    """Hold log Z [n] over all outputs, log p of the observed ones [n] and marginals [n, k], in float64."""
 
     log_z: np.ndarray
     log_p: np.ndarray
@@ -20,12 +20,12 @@ class Exact:
 
 
 def outputs(k: int) -> np.ndarray:
-    """All of {0, 1}^k, [2^k, k]."""
+    """Return all of {0, 1}^k, [2^k, k]."""
     return (np.arange(2**k)[:, None] >> np.arange(k) & 1).astype(np.float64)
 
 
 def scores(u: np.ndarray, A: np.ndarray | None, y: np.ndarray) -> np.ndarray:
-    """<u, y> - |A^T y|^2 / 2 of every example and output, [n, N]; u [n, k], A [n, k, m] or None, y [N, k]."""
+    """Return <u, y> - |A^T y|^2 / 2 of every example and output, [n, N]; u [n, k], A [n, k, m] or None, y [N, k]."""
     linear = u @ y.T
     return linear if A is None else linear - 0.5 * (np.einsum("yk,nkm->nym", y, A) ** 2).sum(-1)
 
@@ -53,7 +53,7 @@ def exact(u: np.ndarray, A: np.ndarray | None, y: np.ndarray) -> Exact:
 
 
 def gibbs_sweep(energy: Any, v: Any, y: Any, key: Any) -> Any:
-    """y [B, k] after each coordinate was drawn once given the others, in a model exp(Phi(v, y)); in JAX."""
+    """Return y [B, k] after each coordinate was drawn once given the others, in a model exp(Phi(v, y)); in JAX."""
     import jax
     import jax.numpy as jnp
 

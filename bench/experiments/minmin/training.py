@@ -1,4 +1,4 @@
-"""Train one network in several ways: rows of a batch of trainings are settings or seeds, one compiled program for all.
+"""Train one network in several ways: a batch of trainings are settings or seeds, with one compiled program for all.
 
     likelihood      -log p(y | x), Z by enumeration (k <= 10): what the others are held against
     minmin          the joint loss: tau(x) is a second network, samples of a fixed prior, no solve and no chain
@@ -28,7 +28,7 @@ MOST_LISTED = 10  # labels: up to here every output is listed at every step
 
 
 class State(NamedTuple):
-    """Parameters, Adam's moments and count, the chains [n, k] of `persistent`, and the generator's key."""
+    """Hold the parameters, Adam's moments and count, the chains [n, k] of `persistent`, and the generator's key."""
 
     params: Any
     moments: Any
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained: the network, the way, and how long."""
+    """Describe what is trained: the network, the way, and how long."""
 
     model: Model
     way: str
@@ -47,7 +47,7 @@ class Training:
     samples: int = 128
 
     def unsupported(self) -> str | None:
-        """Why this way does not serve the network, in a sentence; None where it does."""
+        """Return the reason why this way does not serve the network, in a sentence, or None where it does."""
         if self.way == "likelihood" and self.model.labels > MOST_LISTED:
             return f"2^{self.model.labels} outputs are too many to list at every step"
         if self.way in ("persistent", "contrastive") and self.model.energy.startswith("unary"):
@@ -55,7 +55,7 @@ class Training:
         return None
 
     def init(self, seed: int, share: np.ndarray) -> dict[str, np.ndarray]:
-        """The first draw; `tau` starts at a constant, 0, which is log Z of an energy that is 0."""
+        """Return the first draw; `tau` starts at the constant 0, which is log Z of an energy that is 0."""
         params: dict[str, np.ndarray] = self.model.init(seed)
         if self.way == "minmin":
             drawn = Model("unary-rectifier", self.model.features, 1).init(seed + 1000)
@@ -64,7 +64,7 @@ class Training:
         return params
 
     def input(self, params: Any, x: Any, share: Any, predict: bool = True) -> Any:
-        """v of a batch x [B, d]; with the prior's own scores where the model is relative to a prior."""
+        """Return v of a batch x [B, d], with the prior's own scores where the model is relative to a prior."""
         v = self.model.input({n: p for n, p in params.items() if not n.startswith("t_")}, x)
         if self.way != "minmin" or not predict:
             return v
@@ -73,14 +73,14 @@ class Training:
         return v._replace(**{field: getattr(v, field) + odds.astype(np.float32)})
 
     def tau(self, params: Any, x: Any) -> Any:
-        """The learned log Z of the model relative to its prior, [B]."""
+        """Return the learned log Z of the model relative to its prior, [B]."""
         from gfy.numerics.arithmetic import relu
 
         hidden = relu(x @ params["t_W1"] + params["t_b1"])
         return (hidden @ params["t_W2"] + params["t_b2"])[..., 0]
 
     def objective(self, share: np.ndarray) -> Any:
-        """A function of (params, x, y, chains, key) that returns the mean loss and the chains after the step."""
+        """Return a function of (params, x, y, chains, key) that returns the mean loss and the chains after the step."""
         import jax
         import jax.numpy as jnp
 
@@ -124,7 +124,7 @@ class Training:
 
 
 class Trainer:
-    """The compiled program of one way, for H trainings side by side on arrays of one shape."""
+    """Compile the program of one way, for H trainings side by side on arrays of one shape."""
 
     def __init__(self, training: Training, share: np.ndarray) -> None:
         import jax
@@ -141,7 +141,7 @@ class Trainer:
         seeds: Any,
         rows: np.ndarray | None = None,
     ) -> Any:
-        """The parameters [H, ...] after training on the examples `rows` (default: all) of X [n, d], Y [n, k].
+        """Return the parameters [H, ...] after training on the examples `rows` (default: all) of X [n, d], Y [n, k].
 
         rates, penalties and seeds hold one entry per training, [H].
         """

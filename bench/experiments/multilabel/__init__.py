@@ -1,1 +1,1 @@
-"""The paper's multilabel tables."""
+"""Train the cells of the paper's multilabel tables."""

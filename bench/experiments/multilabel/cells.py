@@ -1,4 +1,4 @@
-"""The cells of the paper's three multilabel tables, the figures it prints for them, and how each is trained."""
+"""Define the cells of the paper's three multilabel tables, the figures it prints for them, and how each is trained."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on a cell: what the protocol asks for, or less to see that everything runs."""
+    """Say how much is spent on a cell: what the protocol requires, or less to see that everything runs."""
 
     epochs: int = protocol().epochs
     batch: int = protocol().batch
@@ -52,7 +52,7 @@ class Effort:
     finalists: int = protocol().finalists
 
     def settings(self, gain: float = 1.0) -> Settings:
-        """The grid of penalties and rates, in the order in which ties are resolved."""
+        """Return the grid of penalties and rates, in the order in which ties are resolved."""
         written = protocol()
         return grid((*written.penalties[:2], self.penalties), (*written.rates[:2], self.rates), (gain,))
 
@@ -63,7 +63,7 @@ QUICK = Effort(epochs=10, penalties=2, rates=4, seeds=(0,))
 
 @dataclass(frozen=True)
 class Cell:
-    """One (dataset, model) pair: what is trained on what, with how much effort."""
+    """Describe one (dataset, model) pair: what is trained on what, with how much effort."""
 
     dataset: str
     energy: str
@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What identifies the cell in the store whatever machine fills it: the score depends on no machine."""
+        """Return what identifies the cell in the store on any machine, since the score depends on no machine."""
         effort = asdict(self.effort)
         return {
             "kind": "multilabel",
@@ -100,7 +100,7 @@ class Cell:
         return key_of(self.columns)
 
     def recipe(self, features: int, labels: int) -> Recipe:
-        """Exact inner solves to float32's accuracy; a SPEN, which has kinks, takes a few steps on its dual."""
+        """Return the solver: exact to float32's accuracy, or for a SPEN, which has kinks, a few steps on its dual."""
         said = protocol()
         model = Model(self.energy, features, labels, self.rank, self.regularizer, prior_start=said.spen_start)
         inexact = self.energy in ("spen", "concave-spen") and self.solver == "auto"
@@ -120,7 +120,7 @@ class Cell:
 
 
 def paper_accuracy(cell: Cell) -> float | None:
-    """The printed figure; None where the paper has none (the reduced Mediamill is not its Mediamill)."""
+    """Return the printed figure, or None where the paper has none (the reduced Mediamill is not its Mediamill)."""
     figures = _PAPER.get((cell.energy, cell.loss, cell.gradient))
     if figures is None or cell.dataset not in _COLUMNS or cell.rank != 1 or cell.regularizer != "gini":
         return None
@@ -128,13 +128,13 @@ def paper_accuracy(cell: Cell) -> float | None:
 
 
 def table_rows(table: str) -> list[tuple[str, str, str]]:
-    """(energy, loss, gradient) of the lines of a table."""
+    """Return (energy, loss, gradient) of the lines of a table."""
     if table not in TABLES:
         raise GfyValueError(f"table '{table}' is not known; there are {', '.join(TABLES)}")
     return _ROWS[table]
 
 
 def plan(datasets: tuple[str, ...], tables: tuple[str, ...], effort: Effort = FULL) -> list[Cell]:
-    """The cells of the tables on the datasets, each once, the tables in the order given."""
+    """Return the cells of the tables on the datasets, each once, with the tables in the given order."""
     lines = [line for table in tables for line in table_rows(table)]
     return [Cell(name, *line, effort=effort) for line in dict.fromkeys(lines) for name in datasets]

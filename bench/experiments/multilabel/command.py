@@ -1,4 +1,4 @@
-"""What `gfy reproduce multilabel` computes: the missing cells of the tables, or the rows of a study."""
+"""Compute what `gfy reproduce multilabel` shows: the missing cells of the tables, or the rows of a study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON_HELD_OUT = ("gain", "recipe")  # studies that read no test part: what the pro
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command; empty choices mean all."""
+    """Hold the options of the command; empty choices mean all."""
 
     datasets: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Options:
 
 
 def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda rows: None) -> None:
-    """Fill the cells, or run the studies on the same store; `show` is handed all stored rows at the end."""
+    """Fill the cells, or run the studies on the same store; `show` receives all stored rows at the end."""
     from rich.console import Console
 
     from bench.datasets.catalogue import NAMES

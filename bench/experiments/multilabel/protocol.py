@@ -26,7 +26,7 @@ Report = Callable[[str, int, int], None]
 
 
 def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | None = None) -> dict[str, Any]:
-    """Select, refit, test; returns the columns of the cell's row."""
+    """Select, refit and test; return the columns of the cell's row."""
     tell = report or (lambda stage, done, of: None)
     dataset = load(cell.dataset, data_dir)
     recipe = cell.recipe(dataset.features, dataset.labels)
@@ -71,7 +71,7 @@ def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | No
 
 
 class Votes(NamedTuple):
-    """Held-out accuracy in %: of the first seed for every setting, and of every seed for the finalists.
+    """Hold held-out accuracy in %: of the first seed for every setting, and of every seed for the finalists.
 
     `first` [H] and its `course` [blocks, H] are the first seed's; `cast` holds the votes [S] of each finalist by its
     place, best mean first; `mean` are their means.
@@ -93,7 +93,7 @@ class Votes(NamedTuple):
 def select(
     recipe: Recipe, settings: Settings, effort: Effort, train: Part, tell: Report | None = None
 ) -> Votes:
-    """Let the seeds vote on the settings, by examples held out of the training part: no other part is handed in."""
+    """Let the seeds vote on the settings by examples held out of the training part; no other part is read."""
     said = tell or (lambda stage, done, of: None)
     fitted, held_out = normalised(*hold_out(train, 0.25))
     course = []
@@ -132,7 +132,7 @@ def _refit(
 def certificate(
     recipe: Recipe, params: dict[str, np.ndarray], X: np.ndarray, P: np.ndarray
 ) -> dict[str, Any]:
-    """How far the solver that training used is from optimal on these examples, judged in float64."""
+    """Return how far the solver that training used is from optimal on these examples, judged in float64."""
     import jax
 
     import gfy
@@ -145,7 +145,7 @@ def certificate(
 
 
 def _known(recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
-    """The columns that follow from the cell and its data."""
+    """Return the columns that follow from the cell and its data."""
     return {
         "domain": "box",
         "k": dataset.labels,
@@ -159,7 +159,7 @@ def _known(recipe: Recipe, dataset: Dataset) -> dict[str, Any]:
 
 
 def _training(recipe: Recipe, dataset: Dataset, effort: Effort) -> dict[str, Any]:
-    """What else there is to know of the training: sizes, and how many seeds voted on the finalists."""
+    """Return other facts of the training: sizes, and how many seeds voted on the finalists."""
     return {
         "features": dataset.features,
         "rows": [len(dataset.train), len(dataset.test)],

@@ -1,4 +1,4 @@
-"""The recipe of the multilabel tables beside its alternatives: one comparison after another, on held-out examples.
+"""Compare the recipe of the multilabel tables with its alternatives, one after another, on held-out examples.
 
 The paper leaves the schedule, the epochs, the first draws and the prior's width open. Each trial here changes one
 of them, trains the whole grid on the fitted part and keeps the best held-out accuracy; no test part is read. One
@@ -29,7 +29,7 @@ RECIPE = 3  # part of a trial's identity; raised when what it trains changes in 
 
 @dataclass(frozen=True)
 class Trial:
-    """One deviation from the recipe in use; empty changes are the recipe itself."""
+    """Describe one deviation from the recipe in use; empty changes are the recipe itself."""
 
     energy: str
     choice: str
@@ -39,7 +39,7 @@ class Trial:
     gain: float = 1.0
 
     def columns(self, dataset: str, effort: Effort) -> dict[str, Any]:
-        """What identifies the trial in the store; its choice is its name, so a changed trial needs another one."""
+        """Return what identifies the trial in the store; a changed trial needs another name."""
         spent = asdict(replace(effort, **self.effort))
         return {
             "kind": "multilabel",
@@ -54,7 +54,7 @@ class Trial:
         }
 
     def changed(self, recipe: Recipe) -> Recipe:
-        """The recipe with the trial's changes; the width of the unary network stands for min(100, d / 3)."""
+        """Return the recipe with the trial's changes; the width of the unary network stands for min(100, d / 3)."""
         model = {name: getattr(recipe.model, v) if v == "hidden" else v for name, v in self.model.items()}
         return replace(recipe, model=replace(recipe.model, **model), **self.recipe)
 
@@ -108,7 +108,7 @@ def settle(
 def _row(
     trial: Trial, dataset: str, effort: Effort, data_dir: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The columns of one trial."""
+    """Return the columns of one trial."""
     data = load(dataset, data_dir)
     spent = replace(effort, **trial.effort)
     recipe = trial.changed(Cell(dataset, trial.energy, effort=spent).recipe(data.features, data.labels))

@@ -15,7 +15,7 @@ from bench.store import Store
 
 
 def missing(cells: Sequence[Cell], store: Store) -> list[Cell]:
-    """The cells without a good row, in the order given."""
+    """Return the cells without a good row, in the order given."""
     rows = {cell: store.get(cell.key) for cell in cells}
     return [cell for cell, row in rows.items() if row is None or row["status"] != "ok"]
 
@@ -29,7 +29,7 @@ def fill(
     done: Callable[[Cell, dict[str, Any]], None] = lambda cell, row: None,
     told: Callable[[str], None] = lambda text: None,
 ) -> Tally:
-    """Fill the missing cells; a dataset that is not there is told before anything runs."""
+    """Fill the missing cells; a missing dataset is reported before anything runs."""
     from bench.datasets.load import load
 
     todo = missing(cells, store)
@@ -53,7 +53,7 @@ def fill(
 
 
 def measure(cell: Cell, data_dir: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
-    """One cell's columns."""
+    """Return one cell's columns."""
     from bench.experiments.multilabel.protocol import run_cell
 
     return run_cell(cell, data_dir, lambda stage, done, of: say(f"{stage}: epoch {done} of {of}"))

@@ -1,4 +1,4 @@
-"""Beyond the paper: is a difference more than luck, how exact must the inner solve be, which solver trains fastest?
+"""Study questions beyond the paper: significance, the accuracy of the inner solve, and which solver trains fastest.
 
     significance  paired bootstrap over test examples: each line of a table against the pairwise model (computed
                   by `reports` from the rows of the tables)
@@ -64,14 +64,14 @@ def run_studies(
 
 
 def chosen_setting(store: Store, dataset: str, effort: Effort) -> tuple[Cell, Settings]:
-    """The pairwise cell of a dataset and the setting it chose."""
+    """Return the pairwise cell of a dataset and the setting it chose."""
     cell = next(c for c in plan((dataset,), ("gradients",), effort) if c.gradient == "envelope")
     chosen = _told(store, cell, "gradients")["chosen"]
     return cell, one_setting(chosen["penalty"], chosen["rate"], chosen["gain"])
 
 
 def _told(store: Store, cell: Cell, table: str) -> dict[str, Any]:
-    """What the stored row of a cell tells beside its columns."""
+    """Return what the stored row of a cell says beside its columns."""
     row = store.get(cell.key)
     if row is None or row["status"] != "ok":
         raise GfyValueError(
@@ -119,7 +119,7 @@ def finalists(
 def tolerance(
     store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say
 ) -> list[dict[str, Any]]:
-    """Projected gradients stopped at a tolerance, or after a few steps; predictions are always exact."""
+    """Train with projected gradients stopped at a tolerance, or after a few steps; predictions are always exact."""
     cell, setting = chosen_setting(store, dataset, effort)
     data = load(dataset, data_dir)
     train, test = normalised(data.train, data.test)
@@ -151,7 +151,7 @@ def tolerance(
 def time_to_score(
     store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say
 ) -> list[dict[str, Any]]:
-    """Seconds of one network's training, compilation apart, until 99.5 % of the exact model's held-out accuracy."""
+    """Measure the seconds of one training, without compilation, until 99.5 % of the exact model's held-out accuracy."""
     import gfy
 
     cell, setting = chosen_setting(store, dataset, effort)
@@ -191,7 +191,7 @@ def time_to_score(
 def _course(
     recipe: Recipe, setting: Settings, fitted: Any, held_out: Any, block: int
 ) -> list[tuple[float, float]]:
-    """(processor seconds so far, held-out accuracy) after every block; the program is compiled beforehand."""
+    """Return (processor seconds so far, held-out accuracy) after every block; the program is compiled beforehand."""
     trainer = Trainer(recipe, setting, (0,))
     warm = Trainer(replace(recipe, epochs=block), setting, (0,))
     warm._block = trainer._block  # the same compiled program, run once on a state that is thrown away
@@ -206,7 +206,7 @@ def _course(
 
 
 def gain(store: Store, dataset: str, effort: Effort, data_dir: Path | None, say: Say) -> list[dict[str, Any]]:
-    """The pairwise model's whole grid for three sizes of the interaction's first draw."""
+    """Train the pairwise model's whole grid for three sizes of the interaction's first draw."""
     data = load(dataset, data_dir)
     fitted, held_out = normalised(*development_split(data))
     cell = Cell(dataset, "pairwise", effort=effort)

@@ -1,4 +1,4 @@
-"""The protocol as it is written down: read from protocol.toml, with its digest, and held against stored rows."""
+"""Read the written protocol from protocol.toml with its digest, and compare stored rows with it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SCHEDULES = ("linear", "constant")
 
 @dataclass(frozen=True)
 class Protocol:
-    """What the file says, as far as it can vary, and the SHA-256 of the file."""
+    """Hold what the file says, as far as it can vary, and the SHA-256 of the file."""
 
     digest: str
     epochs: int
@@ -113,7 +113,7 @@ def _entry(told: dict[str, Any], section: str, name: str) -> Any:
 
 
 def check_committed(path: Path = FILE) -> None:
-    """Refuse a protocol that is not the committed one: test parts are read under a committed protocol alone.
+    """Refuse a protocol that is not the committed one, since test parts are read under a committed protocol only.
 
     Args:
         path: The file. Where it lies in no checkout, as in an installed package, there is nothing to compare with.

@@ -1,1 +1,1 @@
-"""Label ranking: a network's scores are turned into a ranking of k items."""
+"""Learn label rankings: a network's scores are turned into a ranking of k items."""

@@ -1,4 +1,4 @@
-"""Rankings to learn: drawn from a linear model, and those that yeast's labels have in a generative classifier.
+"""Make rankings to learn: drawn from a linear model, or given by a generative classifier of yeast's labels.
 
 Label ranking has few datasets of its own. As is usual there, rankings are made from a classification task: a naive
 Bayes classifier of each label is fitted to the training part, and an example's labels are ranked by their log-odds.
@@ -15,7 +15,7 @@ NAMES = ("synthetic", "yeast")
 
 
 class Rankings(NamedTuple):
-    """Features x [n, d] and ranks [n, k] from 0 (last) to k - 1 (first), of a training part and a test part."""
+    """Hold features x [n, d] and ranks [n, k] from 0 (last) to k - 1 (first), of a training part and a test part."""
 
     x: np.ndarray
     ranks: np.ndarray
@@ -24,7 +24,7 @@ class Rankings(NamedTuple):
 
 
 def make(name: str, seed: int, data_dir: Path | None = None) -> Rankings:
-    """The rankings of a name; `seed` draws the synthetic ones, yeast's are always the same."""
+    """Return the rankings of a name; `seed` draws the synthetic ones, yeast's are always the same."""
     return synthetic(np.random.default_rng(seed)) if name == "synthetic" else yeast(data_dir)
 
 
@@ -36,7 +36,7 @@ def synthetic(
     test: int = 1000,
     noise: float = 1.0,
 ) -> Rankings:
-    """Scores W x plus noise, ranked; x and W are standard normal."""
+    """Rank scores W x plus noise, where x and W are standard normal."""
     W = rng.normal(size=(d, k))
     x = rng.normal(size=(examples + test, d))
     ranks = ranked(x @ W + noise * rng.normal(size=(examples + test, k)))
@@ -44,7 +44,7 @@ def synthetic(
 
 
 def yeast(data_dir: Path | None = None) -> Rankings:
-    """The 14 labels of yeast, ranked by the log-odds of a Gaussian naive Bayes classifier of each."""
+    """Rank the 14 labels of yeast by the log-odds of a Gaussian naive Bayes classifier of each."""
     from bench.datasets.load import load
     from bench.datasets.splits import normalised
 
@@ -58,7 +58,7 @@ def yeast(data_dir: Path | None = None) -> Rankings:
 
 
 def _log_odds(x: np.ndarray, y: np.ndarray, test_x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log P(y = 1 | x) - log P(y = 0 | x) of a Gaussian naive Bayes classifier, on both parts."""
+    """Return log P(y = 1 | x) - log P(y = 0 | x) of a Gaussian naive Bayes classifier, on both parts."""
 
     def density(part: np.ndarray, points: np.ndarray) -> np.ndarray:
         mean, variance = part.mean(0), part.var(0) + 1e-3 * x.var(0) + 1e-12
@@ -70,12 +70,12 @@ def _log_odds(x: np.ndarray, y: np.ndarray, test_x: np.ndarray) -> tuple[np.ndar
 
 
 def ranked(scores: np.ndarray) -> np.ndarray:
-    """The rank of each score in its row, 0 for the smallest, [..., k]."""
+    """Return the rank of each score in its row, 0 for the smallest, [..., k]."""
     return np.argsort(np.argsort(scores, axis=-1, kind="stable"), axis=-1, kind="stable")
 
 
 def kendall_tau(scores: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """The share of pairs in the right order less that in the wrong one, [n, k], [n, k] -> [n]; ties count 0."""
+    """Return the share of pairs in the right order minus that in the wrong one, [n, k], [n, k] -> [n]; ties count 0."""
     first, second = np.triu_indices(ranks.shape[-1], 1)
     agree = np.sign(scores[:, first] - scores[:, second]) * np.sign(ranks[:, first] - ranks[:, second])
     return np.asarray(agree.mean(-1))

@@ -1,4 +1,4 @@
-"""Linear networks trained to rank, with one loss per set: what does each make of the same rankings?
+"""Train linear networks to rank, with one loss per set, on the same rankings.
 
 The scores of an example are W x + b. The permutahedron takes one score per item; its target is the vector of ranks.
 The Birkhoff polytope takes one score per item and place, and its target is a permutation matrix: k times as many
@@ -24,7 +24,7 @@ BATCH, STEPS, QUICK_STEPS, SEEDS = 32, 150, 20, 3
 
 
 def problem_of(loss: str, k: int) -> gfy.InnerProblem:
-    """The inner problem of a loss; ranks are scaled to [0, 1]."""
+    """Return the inner problem of a loss; ranks are scaled to [0, 1]."""
     profile = np.arange(k) / (k - 1)
     regularizer, domain = {
         "least squares": (gfy.SquaredNorm(), gfy.Reals()),
@@ -36,13 +36,13 @@ def problem_of(loss: str, k: int) -> gfy.InnerProblem:
 
 
 def targets(loss: str, ranks: np.ndarray) -> np.ndarray:
-    """Scaled ranks [n, k], or permutation matrices [n, k k] whose rows are items."""
+    """Return scaled ranks [n, k], or permutation matrices [n, k k] whose rows are items."""
     k = ranks.shape[-1]
     return np.eye(k)[ranks].reshape(len(ranks), k * k) if loss == "birkhoff" else ranks / (k - 1)
 
 
 def scores_of(loss: str, said: np.ndarray, k: int) -> np.ndarray:
-    """One score per item, [n, k], in the order that is predicted."""
+    """Return one score per item, [n, k], in the order that is predicted."""
     if loss != "birkhoff":
         return said
     best = gfy.Birkhoff().linear_oracle(said).reshape(len(said), k, k)
@@ -50,7 +50,7 @@ def scores_of(loss: str, said: np.ndarray, k: int) -> np.ndarray:
 
 
 def train(loss: str, data: str, seed: int, steps: int, data_dir: Path | None) -> dict[str, Any]:
-    """Kendall's tau on the test part after Adam on batches drawn from the training part, in %."""
+    """Return Kendall's tau on the test part, in %, after Adam on batches drawn from the training part."""
     import torch
 
     arrays = as_arrays("torch")
@@ -92,7 +92,7 @@ def run(
     names: tuple[str, ...] = NAMES,
     data_dir: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per dataset, loss and seed; what was stored before is not trained again.
+    """Return one row per dataset, loss and seed; what was stored before is not trained again.
 
     Args:
         store: Where rows go.

@@ -1,1 +1,1 @@
-"""Numerical studies of the paper's theorems."""
+"""Study the paper's theorems numerically."""

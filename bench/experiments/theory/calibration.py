@@ -1,4 +1,4 @@
-"""Is (target excess risk)^2 <= 8 sigma^2 M (surrogate excess risk) ever broken, and how tight is it?
+"""Check whether (target excess risk)^2 <= 8 sigma^2 M (surrogate excess risk) is ever broken, and how tight it is.
 
 Distributions q over all outputs and inputs v are drawn at random, half of them adversarial: p*(v) a hair on
 the wrong side of the decoder's threshold. Both excess risks are exact (every output is listed). A row holds
@@ -24,7 +24,7 @@ SHOWN = 300  # points of the scatter a row keeps
 
 @dataclass(frozen=True)
 class Case:
-    """One problem and target; `k` is the number of labels or classes."""
+    """Hold one problem and target; `k` is the number of labels or classes."""
 
     problem: gfy.InnerProblem
     target: str
@@ -56,7 +56,7 @@ def cases() -> list[Case]:
 
 
 def outputs_of(case: Case) -> np.ndarray:
-    """Every y there is, embedded where the target embeds it."""
+    """Return every possible y, embedded where the target embeds it."""
     if case.problem.domain.simplex:
         return np.eye(case.k)
     bits = np.array(list(itertools.product((0.0, 1.0), repeat=case.k)))
@@ -64,7 +64,7 @@ def outputs_of(case: Case) -> np.ndarray:
 
 
 def draw(case: Case, rng: np.random.Generator, draws: int, arrays: Any) -> tuple[Any, np.ndarray]:
-    """Inputs v and distributions q [draws, n]; the second half adversarial."""
+    """Draw inputs v and distributions q [draws, n]; the second half is adversarial."""
     outputs = outputs_of(case)
     concentration = rng.choice([0.05, 0.3, 1.0], size=draws)
     q = np.stack([rng.dirichlet(np.full(len(outputs), c)) for c in concentration])
@@ -93,7 +93,7 @@ def draw(case: Case, rng: np.random.Generator, draws: int, arrays: Any) -> tuple
 
 
 def _touching(case: Case, rng: np.random.Generator, p: np.ndarray, arrays: Any) -> Any:
-    """Inputs whose argmax is p, with random interactions of very different strength."""
+    """Return inputs whose argmax is p, with random interactions of very different strength."""
     strength = rng.choice([0.0, 0.3, 2.0], size=(len(p), 1, 1))
     low = rng.normal(size=(len(p), case.k, 2)) * strength
     start: Any = None
@@ -115,7 +115,7 @@ def _embedded(case: Case, outputs: np.ndarray) -> np.ndarray:
 
 
 def examine(case: Case, seed: int, draws: int, backend: str) -> dict[str, Any]:
-    """The largest ratio of the two sides over the draws, and a sample of both."""
+    """Return the largest ratio of the two sides over the draws, and a sample of both."""
     from gfy.theory.decoding import as_target
 
     arrays = as_arrays(backend)
@@ -149,8 +149,8 @@ def examine(case: Case, seed: int, draws: int, backend: str) -> dict[str, Any]:
 
 
 def excess(case: Case, target: Any, v: Any, q: np.ndarray, arrays: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both excess risks; for NDCG the network is trained on normalised gains, the target is asked of
-    relevances.
+    """Return both excess risks; for NDCG the network is trained on normalised gains, the target is measured
+    on relevances.
     """
     outputs = outputs_of(case)
     if case.target != "ndcg":
@@ -171,7 +171,7 @@ def excess(case: Case, target: Any, v: Any, q: np.ndarray, arrays: Any) -> tuple
 def run(
     store: Store, say: Say, draws: int = 20_000, seed: int = 0, backend: str = "torch"
 ) -> list[dict[str, Any]]:
-    """Every case, a row each."""
+    """Return one row per case."""
     rows = []
     for case in cases():
         params = {"target": case.name, "draws": draws}

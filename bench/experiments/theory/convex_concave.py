@@ -1,4 +1,4 @@
-"""Training by the convex-concave procedure against Adam: rectifier, maxout and log-sum-exp networks on yeast.
+"""Train by the convex-concave procedure and by Adam: rectifier, maxout and log-sum-exp networks on yeast.
 
 The paper notes that these losses are differences of convex functions and leaves the use of it to future work.
 Every label has `pieces` affine functions of the features, v = W x + b; the objective is the mean loss plus
@@ -31,7 +31,7 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True)
 class Network:
-    """A network whose loss is a difference of convex functions of (W [d, k m], b [k m])."""
+    """Represent a network whose loss is a difference of convex functions of (W [d, k m], b [k m])."""
 
     name: str
     labels: int
@@ -48,7 +48,7 @@ class Network:
         return gfy.InnerProblem(energy, gfy.BinaryGini(), box)
 
     def inputs(self, theta: Any, x: Any) -> Any:
-        """v for all examples: [n, k m], or [n, k, m] where every label is an inner problem of its own."""
+        """Return v for all examples: [n, k m], or [n, k, m] where every label is an inner problem of its own."""
         v = x @ theta["W"] + theta["b"]
         return v if self.name == "rectifier" else v.reshape(x.shape[0], self.labels, self.pieces)
 
@@ -66,7 +66,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Data:
-    """Scaled features and labels of both parts."""
+    """Hold scaled features and labels of both parts."""
 
     x: np.ndarray
     y: np.ndarray
@@ -84,7 +84,7 @@ def yeast(data_dir: Path | None = None, dataset: str = "yeast") -> Data:
 
 
 class Curve:
-    """The objective along training: after how many evaluations, how many seconds."""
+    """Record the objective along training: after how many evaluations and how many seconds."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
@@ -99,7 +99,7 @@ class Curve:
 
 
 def _descend(network: Network, data: Data, budget: int, rounds: int, seed: int) -> dict[str, Any]:
-    """The convex-concave procedure: `rounds` bounds, the evaluations spread evenly over them."""
+    """Run the convex-concave procedure: `rounds` bounds, with the evaluations spread evenly over them."""
     arrays, theta, x, y, loss = _setting(network, data, seed)
     procedure = gfy.ConvexConcave(loss, rounds=rounds, inner=gfy.Stop(1e-6, max(1, budget // rounds)))
     began = time.perf_counter()
@@ -111,7 +111,7 @@ def _descend(network: Network, data: Data, budget: int, rounds: int, seed: int) 
 
 
 def _adam(network: Network, data: Data, budget: int, rate: float, seed: int) -> dict[str, Any]:
-    """Adam on all examples at once, `budget` steps."""
+    """Run Adam on all examples at once for `budget` steps."""
     import jax
     import optax
 
@@ -178,7 +178,8 @@ def run(
     store: Store, say: Say, seeds: int = 3, budget: int = 600, pieces: int = 3, data_dir: Path | None = None,
     dataset: str = "yeast",
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Three networks, the procedure at two divisions of the budget and Adam at several rates, one row per seed."""
+    """Train three networks by the procedure at two divisions of the budget and by Adam at several rates; one
+    row per seed."""
     data = yeast(data_dir, dataset)
     rows = []
     for name in NETWORKS:

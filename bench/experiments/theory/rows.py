@@ -1,4 +1,4 @@
-"""What the studies of the paper's theorems store: one row per case, like every other measurement."""
+"""Store the studies of the paper's theorems: one row per case, like every other measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 def theory_row(
     kind: str, name: str, problem: InnerProblem, params: Mapping[str, Any], **columns: Any
 ) -> dict[str, Any]:
-    """A row of the asked kind before it is measured; its columns decide its key."""
+    """Return a row of the requested kind before it is measured; its columns determine its key."""
     return row_facts() | {
         "kind": kind,
         "status": "ok",
@@ -45,7 +45,7 @@ Case = tuple[
 
 
 def study(store: Store, cases: Sequence[Case], say: Say) -> list[dict[str, Any]]:
-    """The stored rows of some cases; what was stored before is not measured again.
+    """Store the rows of some cases; what was stored before is not measured again.
 
     Args:
         store: Where rows go.
@@ -89,14 +89,14 @@ def good(row: Mapping[str, Any] | None) -> bool:
 
 
 def timed(measure: Callable[[], dict[str, Any]], say: Say) -> dict[str, Any]:
-    """What `measure` returns, with the seconds it took."""
+    """Return what `measure` returns, with the seconds it took."""
     watch = Stopwatch()
     found = measure()
     return {"steady_s": watch.wall_s, **found}
 
 
 def as_arrays(backend: str) -> Callable[[Any], Any]:
-    """A maker of float64 arrays of a framework."""
+    """Return a maker of float64 arrays of a framework."""
     if backend == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""Outputs that are sequences and matchings: solved with nothing but an oracle, held against listing them all.
+"""Solve over sequences and matchings with an oracle alone, and compare with listing them all.
 
 Three things are asked. SparseMAP: does Frank-Wolfe with a Viterbi (or assignment) oracle find the projection
 onto a polytope whose vertices were never listed? Probabilistic networks: does it find the Gibbs marginals of
@@ -24,7 +24,7 @@ LOSSES = ("alone", "chain entropy", "sparsemap")
 
 
 def assign(scores: np.ndarray) -> np.ndarray:
-    """A best permutation for each row of scores [B, n n], by SciPy."""
+    """Return a best permutation for each row of scores [B, n n], by SciPy."""
     from scipy.optimize import linear_sum_assignment
 
     n = int(round(scores.shape[-1] ** 0.5))
@@ -35,9 +35,7 @@ def assign(scores: np.ndarray) -> np.ndarray:
 
 
 def sparsemap(problem: Any, vertices: np.ndarray | None, backend: str, seed: int) -> dict[str, Any]:
-    """Frank-Wolfe on Bilinear / SquaredNorm over the polytope, against the projection onto the listed
-    vertices.
-    """
+    """Run Frank-Wolfe on Bilinear / SquaredNorm over the polytope, against the projection onto the listed vertices."""
     import solvers
 
     arrays = as_arrays(backend)
@@ -51,8 +49,7 @@ def sparsemap(problem: Any, vertices: np.ndarray | None, backend: str, seed: int
 def gibbs(
     chain: gfy.Chain, problem: Any, vertices: np.ndarray | None, backend: str, seed: int
 ) -> dict[str, Any]:
-    """Frank-Wolfe with a forward-backward oracle on Pairwise / ChainEntropy, against Shannon over all
-    sequences.
+    """Run Frank-Wolfe with a forward-backward oracle on Pairwise / ChainEntropy, against Shannon over all sequences.
 
     A distribution q over the listed sequences Y with energy <Y u, q> - 1/2 |(Y A)^T q|^2 and Shannon's
     entropy has the marginals Y^T q: the same problem, written where everything can be enumerated.
@@ -90,7 +87,7 @@ def _judged(
 
 
 def tagging(loss: str, chain: gfy.Chain, examples: int, steps: int, seed: int) -> dict[str, Any]:
-    """Token accuracy after training scores W x on sequences of a Markov chain seen through noise."""
+    """Return token accuracy after training scores W x on noisy sequences of a Markov chain."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -135,7 +132,8 @@ def tagging(loss: str, chain: gfy.Chain, examples: int, steps: int, seed: int) -
 
 
 def tagging_problem(loss: str, chain: gfy.Chain) -> gfy.InnerProblem:
-    """Each position alone (softmax), a chain with entropy (conditional random field), or SparseMAP."""
+    """Return the problem: each position alone (softmax), a chain with entropy (conditional random field), or
+    SparseMAP."""
     if loss == "alone":
         return gfy.InnerProblem(gfy.Bilinear(), gfy.Shannon(), gfy.Simplex())
     regularizer = gfy.ChainEntropy(chain) if loss == "chain entropy" else gfy.SquaredNorm()
@@ -143,7 +141,7 @@ def tagging_problem(loss: str, chain: gfy.Chain) -> gfy.InnerProblem:
 
 
 def markov(chain: gfy.Chain, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy observations x [count, T, S] of sequences [count, T] whose states like to follow one another."""
+    """Draw noisy observations x [count, T, S] of sequences [count, T] whose states tend to repeat."""
     S = chain.states
     move = 0.1 / S + 0.9 * np.roll(np.eye(S), 1, axis=1)  # mostly to the next state
     labels = np.empty((count, chain.length), dtype=int)
@@ -157,7 +155,7 @@ def markov(chain: gfy.Chain, rng: np.random.Generator, count: int) -> tuple[np.n
 def run(
     store: Store, say: Say, seeds: int = 3, quick: bool = False, backend: str = "torch"
 ) -> list[dict[str, Any]]:
-    """Polytopes of growing size, listed where they can be, then the tagging task; a row each."""
+    """Measure polytopes of growing size, listed where they can be, then the tagging task; one row each."""
     rows = []
     for name, problem, params, measure in _polytopes(quick, backend):
         for seed in range(seeds):

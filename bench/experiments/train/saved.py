@@ -34,7 +34,7 @@ _MOST_STEPS = 10**9
 
 @dataclass(frozen=True)
 class Saved:
-    """A network, the scaling of its features, the names of its labels and how it was trained."""
+    """Hold a network, the scaling of its features, the names of its labels and how it was trained."""
 
     model: Model
     params: Params
@@ -44,7 +44,7 @@ class Saved:
 
 
 def save(folder: Path, saved: Saved, moments: dict[str, np.ndarray] | None = None) -> Path:
-    """Write both files; each is renamed into its place when it is whole, the description last."""
+    """Write both files; each is renamed into its place when it is complete, the description last."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, Any] = {f"param.{name}": np.asarray(leaf) for name, leaf in saved.params.items()}
     arrays |= {"scaler.mean": saved.scaler.mean, "scaler.scale": saved.scaler.scale}
@@ -71,7 +71,7 @@ def save(folder: Path, saved: Saved, moments: dict[str, np.ndarray] | None = Non
 
 
 def read(folder: Path, own_solver: str | None = None) -> tuple[Saved, dict[str, np.ndarray]]:
-    """The network and, where it is a checkpoint, Adam's moments; a sentence where the files are not sound.
+    """Return the network and, for a checkpoint, Adam's moments; raise a sentence where the files are not sound.
 
     A model may name registered solvers only. `own_solver` is one that the reader names, which may lie in a file.
     """
@@ -107,7 +107,7 @@ def read(folder: Path, own_solver: str | None = None) -> tuple[Saved, dict[str, 
 
 
 def predict(saved: Saved, X: np.ndarray) -> np.ndarray:
-    """p* [n, k] for unscaled features X [n, d]."""
+    """Return p* [n, k] for unscaled features X [n, d]."""
     import jax.numpy as jnp
 
     from bench.experiments.common.objectives import predicting_problem
@@ -124,7 +124,7 @@ def predict(saved: Saved, X: np.ndarray) -> np.ndarray:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    """model.json as a dictionary with every part it must have."""
+    """Return model.json as a dictionary with every part it must have."""
     path = folder / "model.json"
     try:
         if path.stat().st_size > _MOST_TEXT_BYTES:
@@ -152,7 +152,7 @@ def _description(folder: Path) -> dict[str, Any]:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The archive's arrays; how large they say they are is added up before any is read."""
+    """Return the archive's arrays; their declared sizes are added up before any is read."""
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     total = sum(member.file_size for member in members)
@@ -193,7 +193,7 @@ def _model(given: dict[str, Any]) -> Model:
 
 
 def _parameters(folder: Path, model: Model, params: Params) -> Params:
-    """Parameters of the names and shapes that the model has."""
+    """Return parameters of the names and shapes that the model has."""
     expected = {name: np.shape(leaf) for name, leaf in model.init(0).items()}
     found = {name: np.shape(leaf) for name, leaf in params.items()}
     if found != expected:
@@ -224,7 +224,7 @@ def _labels(folder: Path, model: Model, labels: list[Any]) -> tuple[str, ...]:
 
 
 def _training(folder: Path, given: dict[str, Any], own_solver: str | None) -> dict[str, Any]:
-    """How it was trained; what `predict` needs of it is checked."""
+    """Return how it was trained; what `predict` needs of it is checked."""
     for name, choices in (("loss", LOSSES), ("gradient", GRADIENTS)):
         if given.get(name) not in choices:
             raise GfyValueError(

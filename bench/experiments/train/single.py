@@ -22,7 +22,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Plan:
-    """What `gfy train` was asked to do."""
+    """Hold the options of `gfy train`."""
 
     dataset: str
     recipe: Callable[[int, int], Recipe]
@@ -36,7 +36,7 @@ class Plan:
 
 
 def run(plan: Plan, say: Callable[[str], None]) -> dict[str, float]:
-    """Train, report, checkpoint; returns the metrics on the test part."""
+    """Train, report and write checkpoints; return the metrics on the test part."""
     dataset = load(plan.dataset, plan.data_dir)
     fitted, held_out = development_split(dataset)
     scaler = Scaler.fit(fitted.X)
@@ -82,7 +82,7 @@ def _checkpoint(
 
 
 def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, int]:
-    """The state of a checkpoint, if it is one of the same training."""
+    """Return the state of a checkpoint, if it is one of the same training."""
     import jax.numpy as jnp
 
     saved, moments = read(plan.out, own_solver=recipe.solver)
@@ -116,7 +116,7 @@ def predict_with(
     out: Path | None,
     say: Callable[[str], None],
 ) -> None:
-    """Predict a file of features or a dataset's test part; CSV with the labels' names on top."""
+    """Predict a file of features or a dataset's test part, and write CSV with the labels' names in the first line."""
     saved, _ = read(folder)
     if features is not None:
         try:

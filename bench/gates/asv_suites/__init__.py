@@ -1,1 +1,1 @@
-"""asv's benchmarks: `nox -s asv`, `asv run`, `asv continuous main HEAD`; what they share is in `base.py`."""
+"""Hold asv's benchmarks: `nox -s asv`, `asv run`, `asv continuous main HEAD`; `base.py` holds what they share."""

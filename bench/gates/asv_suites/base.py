@@ -1,4 +1,4 @@
-"""What every suite shares: the order of parameters, devices and profiles, compile, warm-up and sync.
+"""Define what every suite shares: the order of parameters, devices and profiles, compile, warm-up and sync.
 
 GFY_ASV_PROFILE chooses the cells, and the parameter lists hold only those: `fast` (one size, double precision, no
 peers, under ten minutes on two cores), `regular` (all that this machine can measure), `full` (every device by name). A
@@ -23,7 +23,7 @@ MAX_STEPS = 5_000
 
 
 def profile() -> str:
-    """The profile asked for by GFY_ASV_PROFILE, `fast` if none is."""
+    """Return the profile that GFY_ASV_PROFILE names, or `fast` without it."""
     asked = os.environ.get("GFY_ASV_PROFILE", "fast")
     if asked not in PROFILES:
         raise ValueError(f"GFY_ASV_PROFILE must be one of {', '.join(PROFILES)}, got {asked!r}")
@@ -31,7 +31,7 @@ def profile() -> str:
 
 
 def devices(framework: str) -> list[str]:
-    """The kinds of device a framework sees here."""
+    """Return the kinds of device that a framework finds here."""
     if framework == "jax":
         import jax
 
@@ -42,7 +42,7 @@ def devices(framework: str) -> list[str]:
 
 
 def need(backend: str) -> tuple[str, str]:
-    """(framework, device) of a `"jax:cuda"`, or the reason why it cannot be measured here."""
+    """Return (framework, device) of a `"jax:cuda"`, or raise the reason why it cannot be measured here."""
     framework, _, device = backend.partition(":")
     if importlib.util.find_spec(framework) is None:
         raise NotImplementedError(f"{framework} is not installed")
@@ -68,7 +68,7 @@ def _jax_statistics(device: str) -> Any:
 
 
 def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
-    """The bytes a device's allocator held at most during a call."""
+    """Return the bytes a device's allocator held at most during a call."""
     if framework == "torch":
         import torch
 
@@ -82,7 +82,7 @@ def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
 def cells(
     solvers: list[str], problem: str, sizes: list[int], batch: int, peers: list[str] | None = None
 ) -> list[list[Any]]:
-    """The parameter lists of a suite: what the profile measures, and nothing that it leaves out.
+    """Return the parameter lists of a suite: what the profile measures, and nothing that it leaves out.
 
     `fast` keeps the first size, double precision and no peers; `regular` adds sizes, precisions and peers on what
     this machine has; `full` names every device, so that one that is absent shows as n/a.
@@ -100,13 +100,13 @@ def cells(
 
 
 def available(backend: str) -> bool:
-    """Whether a `"jax:cuda"` can be measured here: the framework is installed and the driver names a device."""
+    """Return whether a `"jax:cuda"` can be measured here: the framework is installed and the driver names a device."""
     framework, _, device = backend.partition(":")
     return importlib.util.find_spec(framework) is not None and (device == "cpu" or bool(gpus()))
 
 
 class Prepared:
-    """A solver on a problem: compiled, warmed up, and waiting for its results whenever it is called."""
+    """Prepare a solver on a problem: it is compiled, warmed up, and waits for its results whenever it is called."""
 
     def __init__(self, solver: str, problem: str, k: int, batch: int, backend: str, dtype: str) -> None:
         self.framework, self.device = need(backend)
@@ -136,7 +136,7 @@ class Prepared:
         return self.library.jit(lambda v: self.solver.solve(self.work.problem, v, stop=self.stop))
 
     def mode(self, text: str) -> Any:
-        """A gradient mode by name, or the reason why it does not serve here."""
+        """Return a gradient mode by name, or raise the reason why it does not serve here."""
         from bench.plan.registry import make_gradient
 
         mode = make_gradient(text)
@@ -156,14 +156,14 @@ class Prepared:
         return argmax_call(self.bench, self.solver, self.mode(mode), self.stop.tol, self.stop.max_steps)
 
     def warm(self, call: Callable[[], Any]) -> Callable[[], Any]:
-        """Two calls before the clock starts: the first compiles, the second fills the caches."""
+        """Call twice before the clock starts: the first call compiles, the second fills the caches."""
         for _ in range(2):
             self.library.sync(call())
         return lambda: self.library.sync(call())
 
 
 class Suite:
-    """The base of the suites that are parametrised by solver, problem, k, batch, backend and dtype."""
+    """This class is the base of the suites that are parametrised by solver, problem, k, batch, backend and dtype."""
 
     param_names = NAMES
     params: Any = ()

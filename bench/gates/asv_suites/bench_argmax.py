@@ -1,4 +1,4 @@
-"""What the derivative of p* costs and how right it is, by implicit differentiation and by unrolling."""
+"""Measure the cost and the error of the derivative of p*, by implicit differentiation and by unrolling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOLVERS = ["ProjectedGradient", "CoordinateAscent"]
 
 
 class _Argmax(Suite):
-    """<c, p*> for a seeded c and its gradient in every leaf of v, and the loss with its gradient, by one mode."""
+    """Measure <c, p*> for a seeded c with its gradient, and the loss with its gradient, by one mode."""
 
     mode = ""
 
@@ -22,7 +22,8 @@ class _Argmax(Suite):
         self.call()
 
     def track_argmax_gradient_error(self, *cell: Any) -> float:
-        """Relative to central differences of solutions that are certified anew; NaN where there are none."""
+        """Return the error relative to central differences of newly certified solutions, or NaN where there
+        are none."""
         from bench.measure.certification import argmax_columns
         from bench.measure.programs import to_numpy
         from bench.measure.reference import reference
@@ -37,7 +38,7 @@ class _Argmax(Suite):
 
 
 class _Loss(Suite):
-    """The loss and its gradient by the same mode."""
+    """Measure the loss and its gradient by the same mode."""
 
     mode = ""
 

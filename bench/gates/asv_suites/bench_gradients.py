@@ -1,4 +1,4 @@
-"""What a gradient costs and how right it is, and how far the two frameworks are apart."""
+"""Measure the cost and the error of a gradient, and how far the two frameworks are apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .base import Prepared, Suite, available, cells, profile
 
 
 class _Gradients(Suite):
-    """Value and envelope gradient of the Fenchel-Young loss in one call."""
+    """Measure value and envelope gradient of the Fenchel-Young loss in one call."""
 
     def setup(self, *cell: Any) -> None:
         self.prepared = self.prepare(*cell)
@@ -18,7 +18,8 @@ class _Gradients(Suite):
         self.call()
 
     def track_gradient_error(self, *cell: Any) -> float:
-        """Relative to central differences of solutions that are certified anew; NaN where there are none."""
+        """Return the error relative to central differences of newly certified solutions, or NaN where there
+        are none."""
         from bench.measure.certification import gradient_columns
         from bench.measure.reference import reference
 
@@ -53,7 +54,7 @@ BOTH = [
 if BOTH:
 
     class Disagreement(Suite):
-        """The relative difference of the gradients that JAX and torch give on one device."""
+        """Measure the relative difference of the gradients that JAX and torch give on one device."""
 
         params = [["DualNewton"], ["pairwise-gini"], [174], [64], BOTH, ["float64"]]
 

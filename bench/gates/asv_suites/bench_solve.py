@@ -1,4 +1,4 @@
-"""How long an inner solve takes, what it costs to compile, and how good its answer is certified to be."""
+"""Measure how long an inner solve takes, how long it compiles, and how good its answer is certified to be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES = [name for name in MEMORY[4] if profile() == "full" or not name.endswit
 
 
 class _Warm(Suite):
-    """One compiled solve, ready to be called."""
+    """Prepare one compiled solve."""
 
     def setup(self, *cell: Any) -> None:
         self.prepared = self.prepare(*cell)
@@ -27,13 +27,13 @@ class _Warm(Suite):
 
 
 class _Solve(_Warm):
-    """Its time, accuracy and steps. The subclasses choose the cells."""
+    """Measure its time, accuracy and steps. The subclasses choose the cells."""
 
     def time_solve(self, *cell: Any) -> None:
         self.call()
 
     def track_certified_gap(self, *cell: Any) -> float:
-        """The largest relative gap of the batch, certified in float64 outside the solver."""
+        """Return the largest relative gap of the batch, certified in float64 outside the solver."""
         from bench.measure.certification import worst_gap
 
         work = self.prepared.work
@@ -44,7 +44,7 @@ class _Solve(_Warm):
     track_certified_gap.unit = "relative gap"  # type: ignore[attr-defined]
 
     def track_steps(self, *cell: Any) -> float:
-        """The mean number of steps an example took; -1 where the method is not iterative."""
+        """Return the mean number of steps per example, or -1 where the method is not iterative."""
         from bench.measure.programs import to_numpy
 
         return float(to_numpy(self.call().steps).mean())
@@ -74,13 +74,13 @@ class ConcaveSpen(_Solve):
 
 
 class Cvxpy(_Solve):
-    """The reference solver, one example after the other on the host."""
+    """Measure the reference solver, one example after the other on the host."""
 
     params = REFERENCE
 
 
 class Memory(_Warm):
-    """The peak of the host's memory."""
+    """Measure the peak of the host's memory."""
 
     params = MEMORY
 
@@ -91,7 +91,7 @@ class Memory(_Warm):
 if DEVICES:  # asv wants no suite without cells
 
     class DeviceMemory(_Warm):
-        """The peak of the device's own memory, where it keeps statistics."""
+        """Measure the peak of the device's own memory, where it keeps statistics."""
 
         params = [*MEMORY[:4], DEVICES, MEMORY[5]]
 
@@ -100,14 +100,14 @@ if DEVICES:  # asv wants no suite without cells
             super().setup(*cell)
 
         def track_device_memory(self, *cell: Any) -> float:
-            """Bytes at the peak of a solve, as the device's allocator counts them."""
+            """Return the bytes at the peak of a solve, as the device's allocator counts them."""
             return device_peak(self.prepared.framework, self.prepared.device, self.call)
 
         track_device_memory.unit = "bytes"  # type: ignore[attr-defined]
 
 
 def registered_suites() -> dict[str, type]:
-    """One suite for every family and solver that another package registers."""
+    """Return one suite for every family and solver that another package registers."""
     from bench.gates.problems import registered
 
     return {
@@ -124,7 +124,7 @@ globals().update(registered_suites())
 
 
 class Compile(Suite):
-    """Tracing and compiling a solve anew; only JAX compiles."""
+    """Measure tracing and compiling a new solve; only JAX compiles."""
 
     params = [
         *PAIRWISE[:2],

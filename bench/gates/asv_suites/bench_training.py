@@ -1,4 +1,4 @@
-"""Does a change keep what the losses are for? A short training and its accuracy on rows it has not seen."""
+"""Check that a change keeps the quality of training: train briefly and measure accuracy on held-out rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STEPS, ROWS, FEATURES, LABELS, RANK = 60, 600, 20, 12, 1
 
 
 class Training:
-    """A pairwise network on correlated labels, trained with the Fenchel-Young loss by full-batch Adam."""
+    """Train a pairwise network on correlated labels with the Fenchel-Young loss by full-batch Adam."""
 
     param_names = NAMES
     params = [*cells(["DualNewton", "ProjectedGradient"], "training", [LABELS], ROWS)[:5], ["float64"]]
@@ -24,7 +24,7 @@ class Training:
             jax.config.update("jax_enable_x64", True)
 
     def track_test_accuracy(self, solver: str, *cell: Any) -> float:
-        """The share of label decisions on held-out rows that are right, in percent."""
+        """Return the share of label decisions on held-out rows that are right, in percent."""
         import numpy as np
 
         import gfy
@@ -61,12 +61,12 @@ def place(x: Any, framework: str, device: str) -> Any:
 
 
 def network(W: Any, V: Any, x: Any) -> tuple[Any, Any]:
-    """u(x) [n, k] and A(x) [n, k, m]."""
+    """Return u(x) [n, k] and A(x) [n, k, m]."""
     return x @ W, (x @ V).reshape(len(x), LABELS, RANK)
 
 
 def train(framework: str, device: str, loss: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Adam written out, the same text for both frameworks: the two weights as NumPy."""
+    """Run Adam, written out in one text for both frameworks, and return the two weights as NumPy."""
     import numpy as np
 
     import gfy

@@ -1,4 +1,5 @@
-"""`python -m bench.gates.bars`: run the bars, print value and bar side by side, exit 1 where one falls short."""
+"""Run the bars (`python -m bench.gates.bars`), print value and bar side by side, and exit with 1 where one
+falls short."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from bench.measure.clock import LoadMeter, overloaded
 
 
 def catalogue() -> tuple[Bar, ...]:
-    """Every bar there is."""
+    """Return every bar."""
     from bench.gates.bars import (
         by_hand,
         epoch,
@@ -59,7 +60,7 @@ def show(line: Line) -> None:
 
 
 def attempt(bar: Bar, scale: Scale) -> list[Line]:
-    """The bar's lines; one that broke down is a line that falls short, with what it said."""
+    """Return the bar's lines; a bar that raised gives a line that falls short, with its message."""
     try:
         return bar.measure(scale)
     except Exception as error:
@@ -91,7 +92,7 @@ def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Lin
 
 @contextmanager
 def _kept(path: str | None, whole: bool) -> Iterator[str | None]:
-    """Where the rows go: a whole run is written beside the file and takes its place once it has ended.
+    """Return where the rows go: a whole run is written beside the file and replaces it once it has ended.
 
     A published table is so of one run and one commit; a run that breaks off leaves the file as it was.
     """

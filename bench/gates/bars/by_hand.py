@@ -1,4 +1,4 @@
-"""A user's own energy against the loop that the user would write by hand."""
+"""Compare a user's own energy with the loop that the user would write by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.problems.base import Named
 
 
 def _by_hand(scale: Scale) -> list[Line]:
-    """The softplus network as a user's own function, against the loop that the user would write, at a gap of 1e-8."""
+    """Measure the softplus network as a user's own function against a loop written by hand, at a gap of 1e-8."""
     import gfy
     import solvers
     from bench.problems.base import single

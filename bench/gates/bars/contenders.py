@@ -1,4 +1,4 @@
-"""Our solvers and the peers' adapters as contenders: jitted where the framework jits, waiting until done."""
+"""Make contenders of our solvers and the peers' adapters: jitted where the framework jits, waiting until done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def solver_contender(
     max_steps: int = 20_000,
     label: str | None = None,
 ) -> Build:
-    """Builds the contender of a solver behind the protocol, at a tolerance."""
+    """Return a builder of the contender of a solver behind the protocol, at a tolerance."""
     import gfy
 
     bench = set_up(workload.instance, backend, scale.device)
@@ -50,7 +50,7 @@ def solver_contender(
 
 
 def certified(workload: Named, build: Build, target: float = TARGET) -> Contender:
-    """The contender at the loosest tolerance that certifies at the target."""
+    """Return the contender at the loosest tolerance that certifies at the target."""
     found = to_accuracy(build, lambda p: worst_gap(workload.problem, workload.inputs, p), target,
                         patience_s=_CLIMB_S)  # fmt: skip
     where = f" in {found.backend}" if found.backend else ""
@@ -63,7 +63,7 @@ def certified(workload: Named, build: Build, target: float = TARGET) -> Contende
 
 
 def ours(workload: Named, names: Sequence[str], scale: Scale, target: float = TARGET) -> list[Contender]:
-    """Our solvers of these names in both frameworks; what a solver does not support is left out."""
+    """Return our solvers of these names in both frameworks; what a solver does not support is left out."""
     found = []
     for name in names:
         solver = make_solver(name)
@@ -76,5 +76,5 @@ def ours(workload: Named, names: Sequence[str], scale: Scale, target: float = TA
 
 
 def qualified(contenders: Sequence[Contender], target: float = TARGET) -> list[Contender]:
-    """Those that may be compared: certified at the target."""
+    """Return those that may be compared: certified at the target."""
     return [c for c in contenders if c.gap is not None and c.gap <= target]

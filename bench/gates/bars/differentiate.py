@@ -1,4 +1,4 @@
-"""Value and gradient of a loss as one call that waits until both are there."""
+"""Compute value and gradient of a loss as one call that waits until both are there."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bench.measure.programs import Bench, flat, value_and_gradient
 def gradient_call(
     bench: Bench, solver: Any, mode: Any, tol: float, max_steps: int = 20_000
 ) -> Callable[[], Any]:
-    """`call()` returns (loss summed over the batch, its gradient in every leaf of v); staged in JAX."""
+    """Return `call`, which gives (loss summed over the batch, its gradient in every leaf of v); staged in JAX."""
     return staged_call(bench, value_and_gradient(bench, solver, mode, max_steps), tol)
 
 
 def relative(a: Any, b: Any) -> float:
-    """How far one tree of arrays is from another, relative to the other's length."""
+    """Return how far one tree of arrays is from another, relative to the other's length."""
     one, two = flat(a), flat(b)
     return float(np.linalg.norm(one - two) / np.linalg.norm(two))
 
 
 def modes(problem: gfy.InnerProblem, solver: Any) -> dict[str, tuple[Any, Any]]:
-    """(solver, gradient mode) of the three modes; where the solver is not to be unrolled, one that is."""
+    """Return (solver, gradient mode) of the three modes, with another solver where this one cannot be unrolled."""
     import solvers
 
     unrolled = gfy.Unrolled(steps=600)

@@ -1,4 +1,4 @@
-"""A training epoch on the yeast data: what our loss costs beside a plain one, and beside an inner loop by hand."""
+"""Measure a training epoch on the yeast data: our loss beside a plain one, and beside an inner loop by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HAND_LADDER = (5, 10, 15, 20, 30, 50, 100, 200)  # steps that a loop by hand may
 
 
 def _yeast(scale: Scale) -> tuple[Any, Any]:
-    """Features and labels of yeast's training part, standardised, in single precision."""
+    """Return features and labels of yeast's training part, standardised, in single precision."""
     import torch
 
     from bench.datasets.load import load
@@ -29,7 +29,7 @@ def _yeast(scale: Scale) -> tuple[Any, Any]:
 
 
 def hand_solve(u: Any, A: Any, steps: int) -> Any:
-    """p* by accelerated projected gradients, as a user writes them for this one problem."""
+    """Return p* by accelerated projected gradients, as a user writes them for this one problem."""
     import torch
 
     with torch.no_grad():
@@ -44,7 +44,7 @@ def hand_solve(u: Any, A: Any, steps: int) -> Any:
 
 
 def hand_loss(u: Any, A: Any, y: Any, steps: int) -> Any:
-    """The loss at that p*, by the envelope theorem."""
+    """Return the loss at that p*, by the envelope theorem."""
 
     def value(p: Any) -> Any:
         return (u * p).sum(-1) - 0.5 * (A * p).sum(-1) ** 2 - (p * (p - 1)).sum(-1)
@@ -53,7 +53,7 @@ def hand_loss(u: Any, A: Any, y: Any, steps: int) -> Any:
 
 
 def hand_steps(problem: Any, network: Any, X: Any) -> tuple[int, float]:
-    """The fewest steps by hand whose certified relative gap is at most HAND_GAP on all of X, and that gap."""
+    """Return the fewest steps by hand whose certified relative gap is at most HAND_GAP on all of X, and that gap."""
     import gfy
 
     u, A = (x.detach() for x in network(X))
@@ -108,7 +108,7 @@ def _epoch(scale: Scale) -> list[Line]:
 
 
 def _epoch_of(X: Any, y: Any, loss: Callable[[Any, Any, Any], Any]) -> Callable[[], Any]:
-    """One epoch of Adam on a fresh network whose hidden layer feeds u and A; a call returns the trained network."""
+    """Run one epoch of Adam on a new network whose hidden layer feeds u and A; a call returns the trained network."""
     import torch
 
     def run() -> Any:

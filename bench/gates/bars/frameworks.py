@@ -1,4 +1,4 @@
-"""torch against JAX: the loss and its gradient with the default solver, on every problem of the default suite."""
+"""Compare torch with JAX: the loss and its gradient with the default solver, on every problem of the default suite."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ TOL, MAX_STEPS = 1e-8, 1_000  # the library's own defaults
 
 
 def problems() -> list[Named]:
-    """Every family and size of the default suite once, with the first seed."""
+    """Return every family and size of the default suite once, with the first seed."""
     sized = {(e.family, *sorted(e.params.items())): e for e in read("default").problems}
     return [make_problem(e.family, e.params) for e in sized.values()]
 
 
 def contender(work: Named, backend: str, scale: Scale, after: float | None) -> Contender:
-    """Value and gradient of the loss in a framework; in torch staged by XLA after so many seconds (None: never)."""
+    """Return value and gradient of the loss in a framework; in torch staged by XLA after so many seconds
+    (None: never)."""
     import gfy
     import solvers
 
@@ -47,7 +48,7 @@ def contender(work: Named, backend: str, scale: Scale, after: float | None) -> C
 
 
 def compare(work: Named, scale: Scale) -> Line:
-    """Both frameworks take turns; eager torch, which is all there is without JAX, is shown beside them."""
+    """Time both frameworks in turns, beside eager torch, which is what runs without JAX."""
     asked = (("jax", None), ("torch", 0.0), ("torch", None))
     everyone = [contender(work, backend, scale, after) for backend, after in asked]
     for _ in range(WARM):

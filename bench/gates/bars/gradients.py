@@ -1,4 +1,4 @@
-"""The gradient bars: what a gradient costs beside its forward solve, and how far the modes agree."""
+"""Measure the gradient bars: what a gradient costs beside its forward solve, and how far the modes agree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _envelope(scale: Scale) -> list[Line]:
 
 
 def _pullback(bench: Bench, p: Any) -> Callable[[], Any]:
-    """dp*/dv^T g by implicit differentiation at a given p*, jitted where the framework jits."""
+    """Return dp*/dv^T g by implicit differentiation at a given p*, jitted where the framework jits."""
     import gfy
 
     library, mode = bench.backend, gfy.Implicit()
@@ -83,7 +83,7 @@ def _implicit(scale: Scale) -> list[Line]:
 
 
 def _cholesky(bench: Bench) -> Callable[[], Any]:
-    """One factorisation of 2 I - U and the two triangular solves, for the whole batch."""
+    """Run one factorisation of 2 I - U and the two triangular solves, for the whole batch."""
     library, v = bench.backend, bench.inputs[-1]
     eye = library.asarray(np.eye(v.u.shape[-1]), like=v.u)
     M, b = 2.0 * eye - v.U, v.u[..., None]
@@ -100,7 +100,7 @@ def _cholesky(bench: Bench) -> Callable[[], Any]:
 def mode_gradients(
     workload: Named, backend: str, device: str, target: float = 1e-12
 ) -> dict[str, np.ndarray]:
-    """The loss's gradient by every mode, at an inner gap certified to be at most `target`."""
+    """Return the loss's gradient by every mode, at an inner gap certified to be at most `target`."""
     import solvers
 
     scale = Scale(device=device, backends=(backend,))

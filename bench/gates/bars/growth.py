@@ -1,4 +1,4 @@
-"""How time and memory grow with k: rank 1, one example, up to a million labels."""
+"""Measure how time and memory grow with k: rank 1, one example, up to a million labels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _growth(scale: Scale) -> list[Line]:
 
 
 def _cold(workload: Named, backend: str, scale: Scale, function: Callable[[Any], Any]) -> Callable[[], Any]:
-    """A call on another copy of the inputs every time: at k = 1e6 they come from memory, not from a cache."""
+    """Call on another copy of the inputs every time: at k = 1e6 they come from memory, not from a cache."""
     benches = [set_up(workload.instance, backend, scale.device) for _ in range(_COPIES)]
     library, copies = benches[0].backend, cycle([bench.inputs[-1] for bench in benches])
     run = library.jit(function)

@@ -1,4 +1,4 @@
-"""Competitors of one piece of work: each at the loosest tolerance that certifies, then timed in turns."""
+"""Race competitors of one piece of work: each at the loosest tolerance that certifies, then timed in turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LADDER = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
 
 @dataclass
 class Contender:
-    """One way of doing the work: `call()` does it once and waits until it is done."""
+    """Represent one way of doing the work: `call()` does it once and waits until it is done."""
 
     name: str
     call: Callable[[], Any]
@@ -38,24 +38,24 @@ class Contender:
 
     @property
     def seconds(self) -> float:
-        """The best of the samples, of the whole batch."""
+        """Return the best of the samples, of the whole batch."""
         return float("inf") if self.program.best is None else self.program.best * self.scale
 
     @property
     def median(self) -> float:
-        """Their median, of the whole batch."""
+        """Return their median, of the whole batch."""
         return float("nan") if self.program.median is None else self.program.median * self.scale
 
     @property
     def spread(self) -> float:
-        """Their interquartile range, of the whole batch."""
+        """Return their interquartile range, of the whole batch."""
         return (self.program.spread or 0.0) * self.scale
 
 
 def take_turns(
     contenders: Sequence[Contender], rounds: int = 7, slice_s: float = 0.25, patience_s: float = 45.0
 ) -> None:
-    """Warm everyone up, then time all in turns; one that has spent `patience_s` seconds rests."""
+    """Warm everyone up, then time all in turns; one that has spent `patience_s` seconds is timed no further."""
     for contender in contenders:
         contender.program.first()
     rotate([c.program for c in contenders], rounds, patience_s, slice_s=slice_s)
@@ -68,7 +68,7 @@ def to_accuracy(
     ladder: Iterable[float] = LADDER,
     patience_s: float = 120.0,
 ) -> Contender:
-    """The contender at the loosest tolerance whose certificate meets `target`.
+    """Return the contender at the loosest tolerance whose certificate meets `target`.
 
     `build(tol)` gives a contender and what returns its p. One that meets it nowhere is returned at the loosest
     tolerance that is about as good as its best, its gap above the target and a note saying so. The climb ends
@@ -93,5 +93,5 @@ def to_accuracy(
 
 
 def median_ratio(slow: Contender, fast: Contender) -> float:
-    """How many times faster `fast` is, by the medians: shown beside the ratio of the minima as its check."""
+    """Return how many times faster `fast` is by the medians, as a check of the ratio of the minima."""
     return slow.median / fast.median if slow.samples and fast.samples else float("nan")

@@ -1,4 +1,4 @@
-"""Forward and backward of 64 dense box QPs with dp*/dv, against the differentiable layers people use.
+"""Measure forward and backward of 64 dense box QPs with dp*/dv, against the differentiable layers people use.
 
 All differentiate the same number, <c, p*(u, U)> for a fixed c, in u and U. The truth is the system of the free
 coordinates, written out in NumPy at another code's solution; derivatives in U are compared by their symmetric parts,
@@ -28,7 +28,7 @@ Built = Callable[[Named, np.ndarray, float], Call]
 
 
 def _ours(workload: Named, tol: float, backend: str, device: str) -> Call:
-    """Our argmax with implicit derivatives and the default solver."""
+    """Return our argmax with implicit derivatives and the default solver."""
     import gfy
     import solvers
 
@@ -38,7 +38,7 @@ def _ours(workload: Named, tol: float, backend: str, device: str) -> Call:
 
 
 def _torch_layer(workload: Named, cotangent: np.ndarray, layer: Callable[[Any, Any], Any]) -> Call:
-    """A layer p = argmax of a QP in torch: <c, p>, then backward through it."""
+    """Return a layer p = argmax of a QP in torch: <c, p>, then backward through it."""
     import torch
 
     u0, U0, c = (torch.as_tensor(np.array(x)) for x in (*workload.inputs, cotangent))
@@ -51,7 +51,7 @@ def _torch_layer(workload: Named, cotangent: np.ndarray, layer: Callable[[Any, A
 
 
 def _jax_layer(workload: Named, cotangent: np.ndarray, one: Callable[[Any, Any], Any]) -> Call:
-    """A layer for one example in JAX, mapped and staged: <c, p>, and its gradient."""
+    """Return a layer for one example in JAX, mapped and staged: <c, p>, and its gradient."""
     import jax
     import jax.numpy as jnp
 
@@ -184,7 +184,7 @@ LAYERS: dict[str, tuple[str, Built]] = {
 
 
 def truth_of(workload: Named, cotangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """z and z p*^T in NumPy, z = (2 I - U)^-1 c on the free coordinates of a p* that another code found.
+    """Return z and z p*^T in NumPy, z = (2 I - U)^-1 c on the free coordinates of a p* that another code found.
 
     Raises:
         RuntimeError: where a coordinate lies so close to its bound that it is not known to be free.
@@ -212,7 +212,7 @@ def truth_of(workload: Named, cotangent: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _error(call: Call, truth: tuple[np.ndarray, np.ndarray]) -> float:
-    """The largest relative error of the two leaves; of U's the symmetric part counts."""
+    """Return the largest relative error of the two leaves; only the symmetric part of U's counts."""
     u, U = (to_numpy(x) for x in call())
     worst = 0.0
     for found, exact in ((u, truth[0]), (_even(U), _even(truth[1]))):
@@ -227,7 +227,7 @@ def _even(U: np.ndarray) -> np.ndarray:
 def _most_accurate(
     name: str, build: Callable[[float], Call], truth: Any, own: bool, backend: str
 ) -> Contender:
-    """The contender at the loosest tolerance whose error meets the bar, or that is about as good as its best."""
+    """Return the contender at the loosest tolerance whose error meets the bar, or that is about as good as its best."""
     tried: list[tuple[float, float, Call]] = []
     for tol in LADDER[1::3]:
         call = build(tol)

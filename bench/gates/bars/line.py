@@ -1,4 +1,4 @@
-"""What a bar says: the measured number beside the number it must reach."""
+"""Define what a bar states: the measured number beside the number it must reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.problems.base import Named
 
 @dataclass(frozen=True)
 class Line:
-    """One measured number and its bar: at least (`sense` ">=") or at most ("<=") `bar`."""
+    """Hold one measured number and its bar: at least (`sense` ">=") or at most ("<=") `bar`."""
 
     bar_name: str
     what: str
@@ -34,13 +34,13 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """ "ok", "why" (short, for a reason that the bar allows) or "SHORT"."""
+        """Return "ok", "why" (short, for a reason that the bar allows) or "SHORT"."""
         return "ok" if self.holds else "why" if self.reason and not self.missing else "SHORT"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to measure: `full` is what the bars are stated for, `tiny` shows that everything runs."""
+    """Say how much to measure: the bars are stated for `full`, and `tiny` shows that everything runs."""
 
     tiny: bool = False
     rounds: int = 7
@@ -54,7 +54,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Bar:
-    """A named measurement that returns its lines."""
+    """Hold a named measurement that returns its lines."""
 
     name: str
     issue: str  # "speed" or "gradients"
@@ -63,7 +63,7 @@ class Bar:
 
 
 def fastest(contenders: Iterable[Contender]) -> Contender | None:
-    """The quickest of those that were timed."""
+    """Return the quickest of those that were timed."""
     timed = [c for c in contenders if c.samples]
     return min(timed, key=lambda c: c.seconds, default=None)
 
@@ -73,5 +73,5 @@ def milliseconds(seconds: float) -> str:
 
 
 def describe(contender: Contender) -> dict[str, Any]:
-    """What a stored row keeps of a contender beyond its columns."""
+    """Return what a stored row keeps of a contender beyond its columns."""
     return {"ours": contender.ours, "scale": contender.scale, "note": contender.note}

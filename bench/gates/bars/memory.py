@@ -1,4 +1,4 @@
-"""Peak memory, each measurement in a process of its own: what was allocated before cannot hide in it.
+"""Measure peak memory in a process per measurement, so that earlier allocations cannot hide it.
 
 XLA states what a compiled program needs (arguments, results and temporaries together); for torch the resident
 set of the process is watched, above what it was once libraries and inputs were there.
@@ -19,7 +19,7 @@ from bench.measure.programs import set_up
 
 
 def peak_ratio(request: dict[str, Any]) -> tuple[float, float, str]:
-    """(peak bytes with the inputs, bytes of the inputs, how it was measured), in a fresh process."""
+    """Return (peak bytes with the inputs, bytes of the inputs, how it was measured), in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.gates.bars.memory", json.dumps(request)],
         capture_output=True,
@@ -34,7 +34,7 @@ def peak_ratio(request: dict[str, Any]) -> tuple[float, float, str]:
 
 
 class Watch:
-    """The highest resident set of this process while a block runs, above where it began."""
+    """Measure the highest resident set of this process while a block runs, above where it began."""
 
     def __enter__(self) -> Watch:
         import psutil
@@ -61,7 +61,7 @@ class Watch:
 
 
 def _work(request: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    """The inputs and the function of them whose memory is asked for."""
+    """Return the inputs and the function of them whose memory is measured."""
     import gfy
     import solvers
 

@@ -1,4 +1,4 @@
-"""The races of the compiled core: both frameworks against the native codes, at equal certified accuracy."""
+"""Race the compiled core in both frameworks against the native codes, at equal certified accuracy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def against(
     bar: float,
     whom: str,
 ) -> list[Line]:
-    """One line per framework: our best there against the fastest peer that certified."""
+    """Return one line per framework: our best there against the fastest peer that certified."""
     rival = fastest(qualified(away))
     late = [f"{c.name} {c.note}" for c in away if c not in qualified(away)]
     lines = []
@@ -57,7 +57,7 @@ def against(
 def race(
     name: str, workload: Named, solver: str, rivals: Sequence[tuple[Sequence[str], float, str]], scale: Scale
 ) -> list[Line]:
-    """Our solver in both frameworks against groups of peers, all interleaved."""
+    """Race our solver in both frameworks against groups of peers, all interleaved."""
     home = ours(workload, (solver,), scale)
     few = _EXAMPLES if workload.k > _LARGE else None
     groups = [(*peers(workload, names, scale, TARGET, few), bar, whom) for names, bar, whom in rivals]
@@ -71,13 +71,13 @@ def race(
 
 
 def conditioned(family: str, k: int, batch: int, condition: float) -> Named:
-    """A dense problem whose U has this condition number."""
+    """Return a dense problem whose U has this condition number."""
     params = {"k": k, "batch": batch, "condition": condition}
     return make_problem(family, params, 0, draw=(0, k, batch, int(condition)))
 
 
 def _dense(kind: str, k: int, batch: int, condition: float, codes: Sequence[str]) -> Bar:
-    """A bar of one size: dense problems on a box or a simplex against every code that knows the set."""
+    """Return a bar of one size: dense problems on a box or a simplex against every code that knows the set."""
     name = f"dense-{kind}-k{k}-c{condition:g}"
 
     def measure(scale: Scale) -> list[Line]:

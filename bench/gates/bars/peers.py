@@ -1,4 +1,4 @@
-"""The peers, each used the way its own documentation shows, tuned only in its tolerance."""
+"""Call the peers, each as its own documentation shows, tuned only in its tolerance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gfy.errors import UnsupportedError
 
 
 def adapter(name: str, backend: str = "torch", max_steps: int = 10_000) -> Callable[[Named, Scale], Build]:
-    """A peer behind its adapter of `solvers.peers`, staged where it is a JAX library."""
+    """Return a peer behind its adapter of `solvers.peers`, staged where it is a JAX library."""
 
     def make(workload: Named, scale: Scale) -> Build:
         solver = _serving(name, workload)
@@ -30,7 +30,7 @@ def adapter(name: str, backend: str = "torch", max_steps: int = 10_000) -> Calla
 
 
 def native(name: str) -> Callable[[Named, Scale], Build]:
-    """A quadratic-programming code on NumPy arrays in its own form: its matrices are made outside the clock."""
+    """Return a quadratic-programming code on NumPy arrays in its own form: its matrices are made outside the clock."""
 
     def make(workload: Named, scale: Scale) -> Build:
         import gfy
@@ -63,7 +63,7 @@ def _serving(name: str, workload: Named) -> Any:
 
 
 def torch_bisection(workload: Named, scale: Scale) -> Build:
-    """Bisection of the one-dimensional dual of rank 1 as a user writes it in torch, the whole batch at once."""
+    """Solve the one-dimensional dual of rank 1 by bisection as a user writes it in torch, the whole batch at once."""
     import torch
 
     u, A = (torch.as_tensor(np.array(x)) for x in (workload.inputs.u, workload.inputs.A))
@@ -89,7 +89,7 @@ def torch_bisection(workload: Named, scale: Scale) -> Build:
 
 
 def scipy_lbfgsb(workload: Named, scale: Scale) -> Build:
-    """SciPy's L-BFGS-B on a lean NumPy objective, a loop over the examples from the middle of the box."""
+    """Run SciPy's L-BFGS-B on a lean NumPy objective, in a loop over the examples from the middle of the box."""
     from scipy.optimize import minimize
 
     examples = [_example(workload, i) for i in range(workload.batch)]
@@ -125,7 +125,7 @@ def _shannon(p: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def cvxpy_clarabel(workload: Named, scale: Scale) -> Build:
-    """CVXPY with Clarabel, for Shannon's entropy on the simplex: U is a constant; a loop over the examples."""
+    """Run CVXPY with Clarabel for Shannon's entropy on the simplex: U is a constant; it loops over the examples."""
     import cvxpy as cp
 
     p, u = cp.Variable(workload.k), cp.Parameter(workload.k)
@@ -147,7 +147,7 @@ def _cvxpy_loop(
     given: Sequence[tuple[Any, Any]],
     settings: Callable[[float], dict[str, Any]],
 ) -> Build:
-    """A compiled problem solved example by example; `given` are its parameters, each with one value per example."""
+    """Solve a compiled problem example by example; `given` are its parameters, each with one value per example."""
 
     def solve(tol: float) -> np.ndarray:
         found = []
@@ -164,7 +164,7 @@ def _cvxpy_loop(
 
 
 def jaxopt_mirror_descent(workload: Named, scale: Scale) -> Build:
-    """jaxopt's mirror descent in the geometry of Shannon's entropy, vmapped and jitted, U shared by the batch.
+    """Run jaxopt's mirror descent in the geometry of Shannon's entropy, vmapped and jitted, U shared by the batch.
 
     It has no line search: its step is 1 / (1 + max |U|), the inverse of the objective's smoothness in that geometry.
     """
@@ -201,7 +201,7 @@ def _example(workload: Named, i: int) -> Any:
 
 
 def _root(workload: Named, i: int) -> np.ndarray:
-    """A factor R with U = -R R^T of one example."""
+    """Return a factor R with U = -R R^T of one example."""
     v = _example(workload, i)
     if hasattr(v, "A"):
         return np.asarray(v.A)
@@ -210,7 +210,7 @@ def _root(workload: Named, i: int) -> np.ndarray:
 
 
 def _feasible(workload: Named, p: np.ndarray) -> np.ndarray:
-    """What a splitting method leaves outside by its tolerance is put back; the certificate judges."""
+    """Put back what a splitting method leaves outside by its tolerance; the certificate judges."""
     return np.asarray(workload.problem.domain.project(p))
 
 
@@ -250,7 +250,7 @@ WHOLE = (
 def peers(
     workload: Named, names: Sequence[str], scale: Scale, target: float, examples: int | None = None
 ) -> tuple[list[Contender], list[str]]:
-    """The peers of these names that are installed and run, certified; and a sentence for each that is not.
+    """Return the peers of these names that are installed and run, certified, and a sentence for each other one.
 
     Where `examples` is given, a code that works off one example after another (on every core that it uses) is timed on
     the first few: its seconds are scaled to the batch, and it says so.

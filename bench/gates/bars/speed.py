@@ -1,4 +1,4 @@
-"""The speed bars: our best solver against every peer, at equal certified accuracy."""
+"""Measure the speed bars: our best solver against every peer, at equal certified accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EAGER = (
 
 @dataclass(frozen=True)
 class Race:
-    """What competes on a workload, and how many times faster our best must be."""
+    """Describe what competes on a workload, and how many times faster our best must be."""
 
     ours: tuple[str, ...]
     peers: tuple[str, ...]
@@ -68,7 +68,7 @@ def _against(
 def _frameworks(
     name: str, workload: Named, home: Sequence[Contender], everyone: Sequence[Contender]
 ) -> list[Line]:
-    """Our best in torch against our best in JAX: within 3 times either way."""
+    """Compare our best in torch with our best in JAX: they must be within 3 times either way."""
     best = {b: fastest(c for c in qualified(home) if c.backend == b) for b in ("jax", "torch")}
     jax, torch = best["jax"], best["torch"]
     if jax is None or torch is None:
@@ -120,7 +120,8 @@ def _simplex(family: str, solvers: tuple[str, ...], peers: tuple[str, ...]) -> B
 
 
 def registered_bars() -> tuple[Bar, ...]:
-    """A bar for every problem family and solver that another package registers: it certifies, however slow."""
+    """Return a bar for every problem family and solver that another package registers: it must certify,
+    however slow."""
 
     def measure(family: str, solver: str, scale: Scale) -> list[Line]:
         k, batch = scale.size(64, 8), scale.size(64, 8)

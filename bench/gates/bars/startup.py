@@ -1,4 +1,4 @@
-"""What a user waits for before anything is computed: the import, the command's help, and new shapes in JAX outside jit.
+"""Measure what a user waits for before anything is computed: the import, the help, and new shapes in JAX outside jit.
 
 Each is measured in fresh processes; imports by the processor time of the fastest, so that other work does not count.
 """
@@ -20,7 +20,7 @@ _WARM = 3  # shapes that are not counted: they load the libraries
 
 
 def _processor_seconds(command: list[str]) -> float:
-    """User and system time of a process that runs the command."""
+    """Return user and system time of a process that runs the command."""
     before = os.times()
     subprocess.run(command, capture_output=True, check=True)
     after = os.times()
@@ -42,7 +42,7 @@ def _imports(scale: Scale) -> list[Line]:
 
 
 def new_shapes(count: int) -> dict[str, Any]:
-    """Seconds and MiB per new shape of a loss and its gradient in JAX, outside jit, in this process."""
+    """Return seconds and MiB per new shape of a loss and its gradient in JAX, outside jit, in this process."""
     import jax
     import numpy as np
     import psutil

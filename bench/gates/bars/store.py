@@ -1,4 +1,4 @@
-"""Bars as stored rows: one for every contender that was timed, one for every line with value and bar."""
+"""Turn bars into stored rows: one for every contender that was timed, one for every line with value and bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.store.environment import row_facts
 
 
 def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[dict[str, Any]]:
-    """The rows of some lines; a line's own row has the solver `bar` and its value as the score."""
+    """Return the rows of some lines; a line's own row has the solver `bar` and its value as the score."""
     where = row_facts() | {"kind": "bars", "load": load, "loaded": loaded}
     seen: set[int] = set()  # the lines of one race share their contenders
     for line in lines:
@@ -60,6 +60,6 @@ def _timing(contender: Contender) -> dict[str, Any]:
 
 
 def save(path: str, lines: Sequence[Line], load: float | None, loaded: bool) -> int:
-    """Put the rows into a store; how many there were."""
+    """Put the rows into a store and return how many there were."""
     with Store(path) as store:
         return sum(1 for row in rows(lines, load, loaded) if store.put(row))

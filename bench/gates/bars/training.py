@@ -1,4 +1,5 @@
-"""What training asks of the compiled core: threads, warm starts, and a loss that costs little more than its solve."""
+"""Measure what training needs of the compiled core: threads, warm starts, and a loss that costs little more
+than its solve."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from bench.plan.registry import make_solver
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """The environment says how many threads compiled code may start."""
+    """Set in the environment how many threads compiled code may start."""
     before = os.environ.get("NUMBA_NUM_THREADS")
     os.environ["NUMBA_NUM_THREADS"] = str(count)
     try:
@@ -52,7 +53,7 @@ def _threads(scale: Scale) -> list[Line]:
 
 
 def _warm(scale: Scale) -> list[Line]:
-    """The same problems a small step of training later, from the old p* and from nothing."""
+    """Solve the same problems one small training step later, from the old p* and from no start."""
     import gfy
     from gfy.backend import tree_map
 

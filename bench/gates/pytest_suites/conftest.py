@@ -1,4 +1,4 @@
-"""Accuracy beside speed: what benchmarks wrote into `extra_info` stands in a table of ours, a group each."""
+"""Print accuracy beside speed: what benchmarks wrote into `extra_info`, one table per group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tiny(request: pytest.FixtureRequest) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Minimum time, certified gap and gradient error of every benchmark, the fastest of a group first."""
+    """Write minimum time, certified gap and gradient error of every benchmark, the fastest of a group first."""
     session = getattr(config, "_benchmarksession", None)
     benches = [b for b in getattr(session, "benchmarks", []) if b.extra_info and not b.has_error]
     groups: dict[str, list[Any]] = {}
@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def table(benches: list[Any]) -> str:
-    """One line per benchmark; the ratio is to the fastest of its group."""
+    """Return one line per benchmark; the ratio is to the fastest of its group."""
     heads = ("min", "ratio", "certified gap", "gradient error", "argmax error")
     lines = [f"{'solver':34} {'backend':8} " + " ".join(f"{head:>14}" for head in heads)]
     best = min(bench.stats.min for bench in benches)

@@ -1,4 +1,4 @@
-"""The argmax map of f-divergences on the simplex: one bracketed Newton root beside bisections of a fixed length.
+"""Time the argmax map of f-divergences on the simplex: one bracketed Newton root beside bisections of a fixed length.
 
 The bisection is what a user writes in 15 lines: as many halvings as float64 has bits to find, no stopping rule.
 """
@@ -18,7 +18,7 @@ CASES = (("jensen-shannon", None), ("reverse-kl", None), ("alpha", 1.5))
 
 
 def bisection(theta: Any, prior: Any, f: str) -> Any:
-    """p with p_j = q_j (f')^-1(theta_j - tau), the sum of which is 1; f' is written without its constant."""
+    """Return p with p_j = q_j (f')^-1(theta_j - tau), the sum of which is 1; f' is written without its constant."""
     xp = get_backend("torch" if type(theta).__module__.startswith("torch") else "jax").xp
 
     def p(tau: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Per problem: the loss with its gradient and the derivative of p*, by every gradient mode, each with its error."""
+"""Time per problem the loss with its gradient and the derivative of p*, by every gradient mode, each with its error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[tuple[int, int, int | None], tuple[int, int, int | None]
 
 @cache
 def prepared(family: str, tiny: bool) -> tuple[Named, Reference]:
-    """The problem and its reference gradient, known to 1e-6 at least."""
+    """Return the problem and its reference gradient, known to 1e-6 at least."""
     work = make(family, *GROUPS[family][1 if tiny else 0])
     known = reference(set_up(work.instance, "torch"))
     assert isinstance(known, Reference), known
@@ -59,7 +59,7 @@ def test_value_and_gradient(
 def test_argmax_gradient(
     benchmark: Any, family: str, mode: str, backend: str, device: str, tiny: bool
 ) -> None:
-    """dp*/dv against a seeded cotangent: the loss gradient does not show its errors."""
+    """Measure dp*/dv with a seeded cotangent, since the loss gradient does not show its errors."""
     pytest.importorskip(backend)
     pytest.importorskip("torch", reason="the reference is solved with torch")
     work, known = prepared(family, tiny)

@@ -19,7 +19,7 @@ TARGET = 1e-8  # relative certified gap
 
 
 class Group(NamedTuple):
-    """The competitors of one problem and its sizes (k, batch, rank)."""
+    """Hold the competitors of one problem and its sizes (k, batch, rank)."""
 
     full: tuple[int, int, int | None]
     tiny: tuple[int, int, int | None]
@@ -53,7 +53,7 @@ def workload(family: str, tiny: bool) -> Named:
 
 
 def run(benchmark: Any, work: Named, contender: Contender) -> None:
-    """Time the contender; its certificate and tolerance go along."""
+    """Time the contender, and record its certificate and tolerance."""
     benchmark.group = work.name
     facts = {"solver": contender.name, "backend": contender.backend, "tol": contender.tol, "gradient": "none"}
     benchmark.extra_info.update(work.columns | facts | {"gap_rel": contender.gap})

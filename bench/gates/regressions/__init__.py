@@ -1,4 +1,4 @@
-"""The regression gate: two commits measured in turns, and a verdict with an interval for each number.
+"""Define the regression gate: two commits are measured in turns, with a verdict and an interval for each number.
 
 `gfy regressions BASE HEAD` checks both commits out beside each other, keeps one process of each alive, lets
 them take turns, and says better, same or worse for time, certificate and gradient error.

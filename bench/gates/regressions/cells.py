@@ -1,4 +1,4 @@
-"""What the gate measures: few cells that together touch every solver, both frameworks and the gradients."""
+"""List what the gate measures: few cells that together cover every solver, both frameworks and the gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Cell:
-    """One solver on one workload in one framework."""
+    """Describe one solver on one workload in one framework."""
 
     family: str
     k: int
@@ -47,7 +47,7 @@ CELLS = tuple(
 
 
 def every() -> list[Cell]:
-    """The cells of this suite, and one for every family and solver that another package registers."""
+    """Return the cells of this suite, and one for every family and solver that another package registers."""
     from bench.gates.problems import registered
 
     plugged = [
@@ -59,7 +59,7 @@ def every() -> list[Cell]:
 
 
 def choose(words: Sequence[str]) -> list[Cell]:
-    """The cells whose name contains every one of the words; a sentence where none does."""
+    """Return the cells whose name contains every one of the words, or raise a sentence where none does."""
     cells = every()
     found = [cell for cell in cells if all(word.lower() in cell.name.lower() for word in words)]
     if not found:

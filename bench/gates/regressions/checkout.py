@@ -1,4 +1,4 @@
-"""Two commits side by side on disk, without touching the working copy."""
+"""Put two commits side by side on disk, without touching the working copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = "."  # stands for the working copy as it is, uncommitted changes included
 
 
 def git(repo: Path, *args: str) -> str:
-    """What git answers, or its complaint as a sentence."""
+    """Return the answer of git, or raise its complaint as a sentence."""
     try:
         done = subprocess.run(["git", *args], cwd=repo, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -26,7 +26,7 @@ def git(repo: Path, *args: str) -> str:
 
 
 def resolve(repo: Path, name: str) -> str:
-    """The full hash of a commit, branch or tag; `.` is the working copy."""
+    """Return the full hash of a commit, branch or tag; `.` is the working copy."""
     if name == HERE:
         return HERE
     try:
@@ -39,7 +39,7 @@ def resolve(repo: Path, name: str) -> str:
 
 @contextmanager
 def side_by_side(repo: Path, *names: str) -> Iterator[list[Path]]:
-    """A folder for each of the names, holding that commit; gone again afterwards."""
+    """Yield a folder for each of the names that holds that commit; the folders are removed afterwards."""
     commits = [resolve(repo, name) for name in names]
     with tempfile.TemporaryDirectory(prefix="gfy-gate-") as folder:
         places: list[Path] = []

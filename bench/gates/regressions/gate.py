@@ -1,4 +1,4 @@
-"""Lets two commits take turns on the same work and judges what changed."""
+"""Measure two commits in turns on the same work and judge what changed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ TIMED = tuple(metric for metric, (kind, _, _) in METRICS.items() if kind == "rat
 
 
 class ProbeError(RuntimeError):
-    """What a commit answered in place of a measurement."""
+    """A commit answered with an error instead of a measurement."""
 
 
 class Probe:
-    """One process that runs the code of one checkout."""
+    """Run the code of one checkout in one process."""
 
     def __init__(self, checkout: Path) -> None:
         env = os.environ | {"PYTHONPATH": str(checkout), "JAX_ENABLE_X64": "1", "PYTHONSAFEPATH": "1"}
@@ -77,8 +77,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to look: launches of the processes, rounds in each, seconds of a turn, seeds for accuracy, and whether
-    a second process of BASE shows what changes by itself.
+    """Say how long to measure: launches of the processes, rounds in each, seconds of a turn, seeds for
+    accuracy, and whether a second process of BASE shows what changes by itself.
     """
 
     launches: int = 3
@@ -89,7 +89,7 @@ class Effort:
 
 
 class Remote(Program):
-    """A program of a cell inside a probe: a turn is taken there and timed there, by the same clock."""
+    """Represent a program of a cell inside a probe: a turn is taken and timed there, by the same clock."""
 
     def __init__(self, probe: Probe, metric: str) -> None:
         super().__init__(lambda: None, lambda result: result, metric)
@@ -102,7 +102,8 @@ class Remote(Program):
 
 
 def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
-    """The verdicts on certified gap and gradient errors, over several seeds, by this copy's judge and reference."""
+    """Return the verdicts on certified gap and gradient errors, over several seeds, by this copy's judge and
+    reference."""
     gaps: list[list[float]] = [[], []]
     errors: dict[str, list[list[float]]] = {"gradient error": [[], []], "argmax gradient error": [[], []]}
     unchecked: dict[str, str] = {}
@@ -136,7 +137,8 @@ def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
 
 
 def _measure(cell: Cell, places: Sequence[Path], effort: Effort, matters: float | None) -> list[Verdict]:
-    """Every verdict of a cell. A second process of BASE takes its turns too: the control of each verdict on time."""
+    """Return every verdict of a cell. A second process of BASE takes its turns too, as the control of each
+    verdict on time."""
     samples: dict[str, list[list[list[float]]]] = {}
     accuracy: list[Verdict] = []
     for launch in range(effort.launches):
@@ -179,7 +181,7 @@ def compare_commits(
     matters: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Verdict]:
-    """The verdicts of every cell; one that a commit cannot run is `not comparable`, with its own reason."""
+    """Return the verdicts of every cell; a cell that a commit cannot run is `not comparable`, with its own reason."""
     verdicts: list[Verdict] = []
     with side_by_side(repo, base, head) as places:
         for cell in cells:

@@ -1,4 +1,4 @@
-"""Runs inside one of the two checkouts: prepares a cell and times it when told to, one JSON line at a time.
+"""Run inside one of the two checkouts: prepare a cell and time it on request, one JSON line at a time.
 
 Started by path with the checkout first on PYTHONPATH, so that `gfy` and `solvers` come from that commit. The package
 `bench` is the asking copy's: both commits do the same work on the same bytes, under the same clock and judge.
@@ -22,7 +22,7 @@ def borrow_bench() -> None:
 
 
 def value_and_grad(library: Any, fn: Any) -> Any:
-    """For commits whose backends do not have it yet."""
+    """Compute it for commits whose backends do not have it yet."""
 
     def both(v: Any, *rest: Any) -> Any:
         value, pull = library.vjp(lambda w: fn(w, *rest), v)
@@ -32,7 +32,7 @@ def value_and_grad(library: Any, fn: Any) -> Any:
 
 
 class Prepared:
-    """A cell that was compiled and warmed up: it can be timed."""
+    """Hold a cell that was compiled and warmed up, so that it can be timed."""
 
     def __init__(self, cell: dict[str, Any], seed: int) -> None:
         import gfy
@@ -69,14 +69,14 @@ class Prepared:
             _, self.argmax = self.programs["argmax gradient time"].first()
 
     def turn(self, which: str, slice_s: float) -> dict[str, Any]:
-        """The best sample of one turn of the clock, and what the turn took."""
+        """Return the best sample of one turn of the clock, and the seconds of the turn."""
         program = self.programs[which]
         program.samples.clear()
         spent = program.turn(slice_s)
         return {"seconds": program.best, "spent": spent}
 
     def accuracy(self) -> dict[str, Any]:
-        """The largest certified relative gap of the batch, and the leaves of both gradients as plain lists."""
+        """Return the largest certified relative gap of the batch, and the leaves of both gradients as plain lists."""
         from bench.measure.certification import worst_gap
         from bench.measure.programs import flat
         from gfy.backend import leaves

@@ -1,4 +1,4 @@
-"""The gate's table: what changed stands on top, what did not is one line per cell."""
+"""Print the gate's table: the changes stand first, and what did not change is one line per cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Better, same, worse or cannot tell: a bootstrap interval of the paired change, held against what would matter."""
+"""Decide better, same, worse or cannot tell by a bootstrap interval of the paired change and limits that matter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE = 3.0  # an interval that crosses a limit of what matters and is wider than
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one metric of one cell did from BASE to HEAD. For ratios 1 is no change, for decades 0."""
+    """Hold what one metric of one cell did from BASE to HEAD. For ratios 1 is no change, for decades 0."""
 
     cell: str
     metric: str
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def controlled(found: Verdict, control: Verdict) -> Verdict:
-    """The verdict beside the one of BASE against itself: a change that BASE shows against itself as well is none.
+    """Return the verdict after a control: a change that BASE also shows against itself is no change.
 
     Args:
         found: HEAD against BASE.
@@ -55,7 +55,7 @@ def controlled(found: Verdict, control: Verdict) -> Verdict:
 def interval(
     groups: Sequence[np.ndarray], level: float = 0.99, draws: int = 4000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """The median of paired differences and its bootstrap interval.
+    """Return the median of paired differences and its bootstrap interval.
 
     `groups` holds one array of differences a launch of the two processes: launches are resampled first, then
     the rounds within, because two processes of the very same code differ by their memory layout.
@@ -71,7 +71,7 @@ def interval(
 
 
 def decide(low: float, high: float, limits: tuple[float, float]) -> str:
-    """What an interval of the change says, held against the limits below and above which a change matters.
+    """Return what an interval of the change means, given the limits beyond which a change matters.
 
     An interval beyond a limit is a verdict. One that lies between the limits, or is narrow, is `same`; a wide one that
     crosses a limit allows for a change that matters and for none, so that nothing can be told.
@@ -96,7 +96,7 @@ def judge(
     level: float = 0.99,
     matters: float | None = None,
 ) -> Verdict:
-    """The verdict from paired samples: `base[i][j]` and `head[i][j]` were neighbours in launch i."""
+    """Return the verdict from paired samples: `base[i][j]` and `head[i][j]` were neighbours in launch i."""
     kind, threshold, floor = METRICS[metric]
     threshold = threshold if matters is None or kind != "ratio" else matters
     pairs = [(np.asarray(b, float), np.asarray(h, float)) for b, h in zip(base, head, strict=True)]
