@@ -93,6 +93,7 @@ def results(
     """Return the reason why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap
     at p agrees.
 
+    NOT_FINITE is said wherever the value at p is NaN or infinite, as an infinite score in v makes it.
     `done` says where the solver's own test was met, `otherwise` is the result where it was not, and `gap` may be
     given by a solver that has it at this p.
     """
@@ -103,18 +104,20 @@ def results(
     goal = GAP * stop.tol
     met, floor = (xp.full_like(otherwise, int(r)) for r in (Result.CONVERGED, Result.ROUNDING_FLOOR))
     level = xp.where(error <= stop.tol, met, floor)
+    size = xp.abs(problem.value(v, p))
+    sound = size < math.inf  # NaN is not below anything
 
     def weigh(_: Array) -> Array:
-        size = xp.abs(problem.value(v, p))
         small = gap <= goal * xp.maximum(size, xp.ones_like(size))
         lost = gap <= _SURE * rounding_floor(problem, v, p)
         rest = Result.INACCURATE if problem.energy.smooth else Result.STALLED_AT_KINK
         found = xp.where(done, xp.full_like(otherwise, int(rest)), otherwise)
         found = xp.where(lost & (found != int(Result.NOT_FINITE)), floor, found)
-        return xp.where(done & small, level, found)
+        found = xp.where(done & small, level, found)
+        return xp.where(sound, found, xp.full_like(found, int(Result.NOT_FINITE)))
 
-    # where every gap is small as it is, neither values nor floors are needed
-    return backend.cond(xp.all(done & (gap <= goal)), lambda level: level, weigh, level)
+    # where every gap is small as it is, no floors are needed
+    return backend.cond(xp.all(done & sound & (gap <= goal)), lambda level: level, weigh, level)
 
 
 def converged(result: Array) -> Array:

@@ -71,6 +71,23 @@ def test_nothing_to_solve(framework: str) -> None:
 
 
 @pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_infinite_score_is_not_solved(kind: str) -> None:
+    scores = np.array(thin(4).u)
+    scores[[1, 2, 3], [2, 0, 5]] = [np.inf, -np.inf, np.nan]
+    given = {
+        gfy.LinearQuadratic(): dense(4)._replace(u=scores),
+        gfy.Pairwise(): thin(4)._replace(u=scores),
+        gfy.Bilinear(): gfy.Bilinear.Input(scores),
+    }
+    broken = int(Result.NOT_FINITE)
+    for energy, v in given.items():
+        found = solvers.Auto().solve(gfy.InnerProblem(energy, *KINDS[kind]), place(v, "torch"), None, STOP)
+        assert found.result.tolist() == [Result.CONVERGED, broken, broken, broken, Result.CONVERGED]
+        assert found.converged.tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.usefixtures("path")
 def test_one_broken_example_says_so_and_leaves_the_others() -> None:
     for given in (dense(3), thin(3)):
         problem = problem_of("box", hasattr(given, "A"))
