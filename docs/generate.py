@@ -164,6 +164,7 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "how-to" / "amortise.md": {"amortised": lambda: beyond("amortised")},
         ROOT / "docs" / "how-to" / "joint.md": {"minmin": lambda: beyond("minmin")},
         ROOT / "docs" / "how-to" / "rankings.md": {"ranking": lambda: beyond("ranking")},
+        ROOT / "docs" / "how-to" / "f-divergences.md": {"roots": lambda: beyond("roots")},
     }
     found = {}
     for path, parts in sections.items():

@@ -1,4 +1,4 @@
-"""Implement `gfy reproduce amortised`, `minmin` and `ranking`: experiments beyond the paper, stored in
+"""Implement `gfy reproduce amortised`, `minmin`, `ranking` and `roots`: experiments beyond the paper, stored in
 beyond.sqlite."""
 
 from __future__ import annotations
@@ -75,6 +75,20 @@ def ranking(
     names = tuple(dataset) if dataset else NAMES
     seeds, steps = (1, QUICK_STEPS) if quick else (SEEDS, STEPS)
     _show(out, lambda store: run(store, typer.echo, seeds, steps, names, data_dir), "ranking")
+
+
+def roots(out: Out = Path("results"), quick: Quick = False) -> None:
+    """Time the argmax map of f-divergences: a Newton root against bisections, at equal certified accuracy.
+
+    Examples:
+
+      gfy reproduce roots --quick
+
+      gfy reproduce roots --out docs/results
+    """
+    from bench.experiments.roots.experiment import run
+
+    _show(out, lambda store: run(store, typer.echo, quick), "roots")
 
 
 def _show(out: Path, run: Any, kind: str) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run the paper's experiments again (multilabel, imitation), and three beyond it (amortised, minmin, ranking).",
+    help="Run the paper's experiments again (multilabel, imitation), and others beyond it (amortised, minmin, "
+    "ranking, roots).",
 )
 
 
@@ -114,3 +115,4 @@ if (_command := _imitation()) is not None:
 app.command("amortised")(beyond.amortised)
 app.command("minmin")(beyond.minmin)
 app.command("ranking")(beyond.ranking)
+app.command("roots")(beyond.roots)

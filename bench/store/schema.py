@@ -194,6 +194,7 @@ KINDS: dict[str, Kind] = {
     "structured": Kind("a case of `gfy theory structured`", _STUDY),
     "minmin": Kind("a network of `gfy reproduce minmin`, on whatever machine", (*_TRAINED, "seed")),
     "amortised": Kind("a way of solving along a training of `gfy reproduce amortised`", _STUDY),
+    "roots": Kind("a way to find the multiplier of `gfy reproduce roots`", _STUDY),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Tables of the experiments beyond the paper: amortised inner solves, joint learning, rankings."""
+"""Tables of the experiments beyond the paper: amortised inner solves, joint learning, rankings, roots."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import pandas as pd
 
 from reports.answers.ranking import ranking
+from reports.answers.roots import roots
 from reports.answers.tables import Cell, Table
 
 LOSSES = {
@@ -23,7 +24,8 @@ WAYS = ("cold", "warm", "amortised", "proposed")
 
 def tables(frame: pd.DataFrame) -> list[Table]:
     """The tables that the rows at hand allow; every cell names the rows behind it."""
-    return [table for table in (amortised(frame), minmin(frame), ranking(frame)) if table is not None]
+    found = (amortised(frame), minmin(frame), ranking(frame), roots(frame))
+    return [table for table in found if table is not None]
 
 
 def text(frame: pd.DataFrame, kind: str) -> str:

@@ -39,14 +39,35 @@ def test_targets_of_a_loss_are_decoded_to_their_ranks(loss: str, rng: np.random.
     assert train.problem_of(loss, 4).domain.violation(said).max() < 1e-12
 
 
-def test_rows_are_stored_and_shown(tmp_path: Path) -> None:
+def test_the_exact_solution_is_scikit_learns(rng: np.random.Generator) -> None:
+    ridge = pytest.importorskip("sklearn.linear_model").Ridge
+    x, ranks = rng.normal(size=(30, 4)) + 1, data.ranked(rng.normal(size=(30, 5)))
+    W, b, _ = train.fitted(train.EXACT, x, ranks, 0.1, 0, 1)
+    theirs = ridge(0.1 * len(x)).fit(x, ranks / 4)
+    np.testing.assert_allclose(x @ W + b, theirs.predict(x), atol=1e-12)
+
+
+def test_a_setting_is_chosen_without_the_test_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = data.make("synthetic", 0)
+    hidden = data.Rankings(found.x, found.ranks, np.full_like(found.test_x, np.nan), -found.test_ranks)
+    wanted = train.chosen.__wrapped__(train.EXACT, "synthetic", 1, None)
+    monkeypatch.setattr(train, "make", lambda *given: hidden)
+    assert train.chosen.__wrapped__(train.EXACT, "synthetic", 1, None) == wanted
+    assert wanted[0] in train.PENALTIES
+
+
+@pytest.mark.parametrize("losses", [train.LOSSES[:3], pytest.param(train.LOSSES[3:], marks=pytest.mark.slow)])
+def test_rows_are_stored_and_shown(
+    losses: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
     from bench.store import Store
 
+    monkeypatch.setattr(train, "LOSSES", losses)
     told: list[str] = []
     with Store(tmp_path / "beyond.sqlite") as store:
         rows = train.run(store, told.append, seeds=1, steps=15, names=("synthetic",))
-        assert len(told) == len(rows) == len(train.LOSSES)
+        assert len(told) == len(rows) == len(losses)
         again = train.run(store, told.append, seeds=1, steps=15, names=("synthetic",))
     assert len(told) == len(rows)  # nothing is trained twice
     assert [row["key"] for row in again] == [row["key"] for row in rows]
@@ -54,7 +75,7 @@ def test_rows_are_stored_and_shown(tmp_path: Path) -> None:
     frame = pd.DataFrame(rows)
     table = ranking(frame)
     assert table is not None
-    assert [line[0].text for line in table.cells] == list(train.LOSSES)
+    assert [line[0].text for line in table.cells] == list(losses)
     assert sum(line[1].best for line in table.cells) == 1
     assert "synthetic (k = 10)" in text(frame, "ranking")
     assert ranking(frame.assign(kind="minmin")) is None
