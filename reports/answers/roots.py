@@ -1,4 +1,4 @@
-"""The table of the multiplier of f-divergences: a Newton root against bisections, from stored rows."""
+"""Make the table of the multiplier of f-divergences: a Newton root against bisections, from stored rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports.answers.tables import Cell, Table
 
 
 def roots(frame: pd.DataFrame) -> Table | None:
-    """One line per divergence, size and framework: milliseconds of each way, the fastest accurate one is marked.
+    """Return one line per divergence, size and framework: milliseconds of each way, the fastest accurate one is marked.
 
     Args:
         frame: Stored rows; those of the kind "roots" are shown.

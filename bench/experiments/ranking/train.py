@@ -58,7 +58,7 @@ def scores_of(loss: str, said: np.ndarray, k: int) -> np.ndarray:
 def fitted(
     loss: str, x: np.ndarray, ranks: np.ndarray, setting: float, seed: int, steps: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
-    """W [d, n], b [n] and what is known of the training: its seconds after the first step, its last loss."""
+    """Return W [d, n], b [n] and what is known of the training: its seconds after the first step, its last loss."""
     y = targets(loss, ranks)
     if loss == EXACT:
         watch = Stopwatch()
@@ -97,7 +97,7 @@ def _by_adam(
 
 @lru_cache(maxsize=64)
 def chosen(loss: str, data: str, steps: int, data_dir: Path | None) -> tuple[float, float]:
-    """The setting of a loss and its Kendall's tau in % on a held-out quarter of the first seed's training part."""
+    """Return the setting of a loss and its Kendall's tau in % on a quarter of the first seed's training part."""
     found = make(data, 0, data_dir)
     order = np.random.default_rng(0).permutation(len(found.x))
     held, kept = order[: len(order) // 4], order[len(order) // 4 :]
@@ -112,13 +112,13 @@ def chosen(loss: str, data: str, steps: int, data_dir: Path | None) -> tuple[flo
 
 
 def _tau(loss: str, said: np.ndarray, ranks: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of Kendall's tau over examples, in %."""
+    """Return the mean and standard deviation of Kendall's tau over examples, in %."""
     found = kendall_tau(scores_of(loss, said, ranks.shape[-1]), ranks)
     return 100 * float(found.mean()), 100 * float(found.std())
 
 
 def train(loss: str, data: str, seed: int, steps: int, data_dir: Path | None) -> dict[str, Any]:
-    """Kendall's tau on the test part, in %, after a training on a bootstrap sample of the training part."""
+    """Return Kendall's tau on the test part, in %, after a training on a bootstrap sample of the training part."""
     setting, held_out = chosen(loss, data, steps, data_dir)
     found: Rankings = make(data, seed, data_dir)
     rows = np.random.default_rng(seed).choice(len(found.x), size=len(found.x))

@@ -1,4 +1,4 @@
-"""The map of an f-divergence on the simplex by a fixed number of bisections: what a user writes in 15 lines."""
+"""Compute the map of an f-divergence on the simplex by a fixed number of bisections: what a user writes in 15 lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMES = ("jensen-shannon", "reverse-kl", "alpha-1.5")
 
 
 def bisected(theta: Any, prior: Any, f: str, halvings: int) -> Any:
-    """p [..., k] with p_j = q_j (f')^-1(theta_j - tau), tau after so many halvings of a bracket of its own.
+    """Return p [..., k] with p_j = q_j (f')^-1(theta_j - tau), tau after so many halvings of a bracket of its own.
 
     f' is written without its constant, which tau takes up. There is no stopping rule: each halving costs the same.
 

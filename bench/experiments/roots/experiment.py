@@ -1,4 +1,4 @@
-"""One bracketed Newton root beside bisections of a fixed length, both timed at the same certified accuracy.
+"""Time one bracketed Newton root beside bisections of a fixed length, both at the same certified accuracy.
 
 The bisection gets the fewest halvings that certify on every example: a relative gap and a distance of sum p from 1
 below the accuracy. It is timed at two accuracies; the Newton root always goes to the rounding of float64.
@@ -51,13 +51,13 @@ class Setting:
 
 
 def off(problem: gfy.InnerProblem, theta: np.ndarray, p: np.ndarray) -> float:
-    """The larger of the certified relative gap and the distance of p from the simplex, over all examples."""
+    """Return the larger of the certified relative gap and the distance of p from the simplex, over all examples."""
     proof = gfy.certify(problem, theta, p)
     return float(np.maximum(proof.gap / np.maximum(1, np.abs(proof.value)), proof.feasibility).max())
 
 
 def fewest_halvings(setting: Setting, accuracy: float) -> int:
-    """How many halvings certify at an accuracy, counted on the host; `MOST_HALVINGS` where none does."""
+    """Return how many halvings certify at an accuracy, counted on the host; `MOST_HALVINGS` where none does."""
     problem, theta = setting.problem, setting.theta
     for halvings in range(1, MOST_HALVINGS):
         if off(problem, theta, bisected(theta, setting.prior, setting.f, halvings)) <= accuracy:
@@ -66,13 +66,13 @@ def fewest_halvings(setting: Setting, accuracy: float) -> int:
 
 
 def measured(setting: Setting) -> dict[float | None, dict[str, Any]]:
-    """The columns of one row for the Newton root (None) and one per accuracy of the bisection."""
+    """Return the columns of one row for the Newton root (None) and one per accuracy of the bisection."""
     backend, arrays = get_backend(setting.backend), as_arrays(setting.backend)
     problem, theta, q = setting.problem, arrays(setting.theta), arrays(setting.prior)
     halvings = {accuracy: fewest_halvings(setting, accuracy) for accuracy in ACCURACIES}
     calls: dict[float | None, Any] = {None: lambda t: problem.regularizer.argmax(t, problem.domain)}
-    for accuracy, number in halvings.items():
-        calls[accuracy] = partial(bisected, prior=q, f=setting.f, halvings=number)
+    for given, number in halvings.items():
+        calls[given] = partial(bisected, prior=q, f=setting.f, halvings=number)
     programs = {
         n: Program(partial(backend.jit(call), theta), backend.sync, str(n)) for n, call in calls.items()
     }
@@ -94,7 +94,7 @@ def measured(setting: Setting) -> dict[float | None, dict[str, Any]]:
 
 
 def settings(quick: bool) -> list[Setting]:
-    """What is measured: every divergence, size and framework, or the smallest size alone."""
+    """Return what is measured: every divergence, size and framework, or the smallest size alone."""
     return [
         Setting(f, k, batch, backend)
         for k, batch in (SIZES[:1] if quick else SIZES)
@@ -104,7 +104,7 @@ def settings(quick: bool) -> list[Setting]:
 
 
 def run(store: Store, say: Say, quick: bool = False) -> list[dict[str, Any]]:
-    """Three rows per setting; settings that are stored are not measured again.
+    """Measure three rows per setting; settings that are stored are not measured again.
 
     Args:
         store: Where rows go.
