@@ -32,6 +32,7 @@ STOP = gfy.Stop(1e-8, 500)
 ACCURATE = 1e-8  # the certified relative gap that every way must reach on every example
 STEPS = {"DualNewton": 3, "ProjectedGradient": 30}  # of the attempt, by the solver that takes them
 HIDDEN, ROUNDS = 32, 5
+TURN_S = 1.0  # seconds of one turn of a way: several passes over a training
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[s
             "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way in WAYS[2:])},
         }  # fmt: skip
     watch = Stopwatch()
-    rotate(programs.values(), ROUNDS, 6.0)
+    rotate(programs.values(), ROUNDS, TURN_S)
     for way, program in programs.items():
         assert program.best is not None
         columns[way] |= {
