@@ -1,1 +1,1 @@
-"""The clock, the programs that are timed, and the outside judge of what they return."""
+"""Define the clock, the programs that are timed, and the outside judge of what they return."""

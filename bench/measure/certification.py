@@ -30,12 +30,12 @@ FEASIBLE = 1e-9  # distance outside the set up to which a point is taken for a s
 
 
 def relative_gap(certificate: gfy.Certificate) -> np.ndarray:
-    """The certified gap over max(1, |value|), [...]: the one number that solutions are ranked by."""
+    """Return the certified gap over max(1, |value|), [...]: the one number that solutions are ranked by."""
     return np.asarray(certificate.gap) / np.maximum(1.0, np.abs(np.asarray(certificate.value)))
 
 
 def worst_gap(problem: gfy.InnerProblem, v: Any, p: Any) -> float:
-    """The largest relative gap of a batch; infinite where a solution is not finite or outside the set."""
+    """Return the largest relative gap of a batch; it is infinite where a solution is not finite or outside the set."""
     if not np.isfinite(to_numpy(p)).all():
         return float("inf")
     certificate = gfy.certify(problem, v, p)
@@ -44,7 +44,7 @@ def worst_gap(problem: gfy.InnerProblem, v: Any, p: Any) -> float:
 
 
 def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
-    """The columns of one or several certificates: the worst example counts, the value is a mean."""
+    """Return the columns of one or several certificates: the worst example counts, and the value is a mean."""
     worst = {
         name: float(np.max([np.max(getattr(c, name), initial=0.0) for c in certificates]))
         for name in ("gap", "residual", "feasibility", "distance")
@@ -59,7 +59,7 @@ def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
 
 
 class Answer(NamedTuple):
-    """What a solver returned in one call, as arrays of NumPy: lists with one item per input of a sequence."""
+    """Hold what a solver returned in one call, as arrays of NumPy: lists with one item per input of a sequence."""
 
     number: int  # which variant of the problem it was given, see `Bench.varied`
     p: list[np.ndarray]
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
 
 def point_digest(points: Sequence[np.ndarray]) -> str:
-    """The SHA-256 of some solutions: their dtypes, shapes and bytes."""
+    """Return the SHA-256 of some solutions: their dtypes, shapes and bytes."""
     digest = hashlib.sha256()
     for p in points:
         digest.update(f"{p.dtype.str}{p.shape}".encode() + np.ascontiguousarray(p).tobytes())
@@ -78,7 +78,7 @@ def point_digest(points: Sequence[np.ndarray]) -> str:
 def certificate_columns(
     bench: Bench, answer: Answer, tol: float, dtype: str, claims: bool = True
 ) -> dict[str, Any]:
-    """The certificate of all examples (the worst one counts) and the status that follows from it.
+    """Return the certificate of all examples (the worst one counts) and the status that follows from it.
 
     `claims`: whether the solver says itself when it has converged (a fixed number of steps says nothing).
     """
@@ -109,7 +109,7 @@ def certificate_columns(
 
 
 def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
-    """ok where the certified gap meets the level `tol`, whatever the solver says of itself (`converged`)."""
+    """Return ok where the certified gap meets the level `tol`, whatever the solver itself reports (`converged`)."""
     if not np.isfinite(columns["gap_rel"]):
         return {"status": "not finite", "reason": "the certified gap is not finite"}
     if columns["feasibility"] > max(tol, OUTSIDE_ULPS * EPS[dtype]):
@@ -126,7 +126,8 @@ def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
 
 
 def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
-    """How far a gradient of the loss is from the reference, and what that is; None where it was not checked."""
+    """Return the error of a gradient of the loss against the reference, and the reference's kind; None where
+    not checked."""
     if not finite(gradient):
         return {"status": "not finite", "reason": "the gradient holds NaN or infinity"}
     if isinstance(known, str):
@@ -143,7 +144,7 @@ def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict
 
 
 def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
-    """The same of the derivative of <c, p*>; None where it was not checked."""
+    """Return the same for the derivative of <c, p*>, or None where it was not checked."""
     if not finite(gradient):
         return {"status": "not finite", "reason": "the derivative of the maximiser holds NaN or infinity"}
     if isinstance(known, str):
@@ -157,7 +158,8 @@ def finite(parts: list[np.ndarray]) -> bool:
 
 
 def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: str) -> float | None:
-    """What theory promises of the envelope gradient from the certificate alone, on the scale of `grad_error`.
+    """Return the error that theory guarantees for the envelope gradient by the certificate, on the scale of
+    `grad_error`.
 
     |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|, with K known where Phi is linear or quadratic in p,
     and |p - p*| bounded by the certificate's distance. Rounding adds a few units in the last place, and the
@@ -177,7 +179,7 @@ def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: s
 
 
 def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
-    """K for each example: how fast grad_v Phi(v, p) moves with p; None where it is not known."""
+    """Return K for each example: how fast grad_v Phi(v, p) changes with p, or None where it is not known."""
     if any(np.ndim(bench.backend.to_numpy(leaf)) < 2 or len(leaf) != len(p) for leaf in v):
         return None  # a leaf shared by the batch adds up its examples
     size = 2 * np.sqrt((p**2).sum(-1)) + distance  # |p| + |p*| at most
@@ -196,7 +198,7 @@ APART = 0.25  # by how much the error of the last gradient may exceed that of th
 
 
 class Question(NamedTuple):
-    """A cell, what its solver returned, and the seconds that the reference may take."""
+    """Hold a cell, what its solver returned, and the seconds that the reference may take."""
 
     cell: Cell
     evidence: dict[str, Any]
@@ -204,21 +206,22 @@ class Question(NamedTuple):
 
 
 class Court(NamedTuple):
-    """The problem of a group and the reference of its gradient."""
+    """Hold the problem of a group and the reference of its gradient."""
 
     bench: Bench
     known: Reference | str
 
 
 def judge(asked: tuple[Any, ...], channel: Any) -> None:
-    """The job of the judging process: the columns that a cell is ranked by."""
+    """Do the job of the judging process: return the columns that a cell is ranked by."""
     question = Question(*asked)
     channel.hand(question.cell.name)
     channel.row(question.cell.name, verdict(question))
 
 
 def verdict(question: Question) -> dict[str, Any]:
-    """Certificate, status and gradient errors of a cell; every judged column is there, None where it is not known."""
+    """Return certificate, status and gradient errors of a cell; every judged column is there, None where it
+    is unknown."""
     cell, evidence, limit_s = question
     court = _court(cell, limit_s)
     tol, dtype = float(cell.columns["tol"]), str(cell.columns["dtype"])
@@ -241,7 +244,7 @@ def verdict(question: Question) -> dict[str, Any]:
 
 
 def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: Court) -> dict[str, Any]:
-    """Nothing, or the status of a cell whose last timed gradient is not what its first one was."""
+    """Return nothing, or the status of a cell whose last timed gradient differs from its first one."""
     leaves = court.bench.put_back(gradient["leaves"], gradient["number"])
     columns = gradient_columns(leaves, court.known)
     if "status" in columns:
@@ -260,7 +263,8 @@ _courts: OrderedDict[str, Court] = OrderedDict()
 
 
 def _court(cell: Cell, limit_s: float) -> Court:
-    """The problem of a cell and its reference, made once for all frameworks where the energy is not bound to one."""
+    """Return the problem of a cell and its reference, made once for all frameworks where the energy is not
+    bound to one."""
     from bench.measure.group import instance_of
     from bench.measure.reference import reference
 

@@ -1,4 +1,4 @@
-"""The one clock: every call waited for, competitors timed in turn, load by others seen; and what a call adds to memory.
+"""Define the one clock: every call is waited for, competitors are timed in turn, and load and memory are recorded.
 
 One timing alone showed the opposite of three interleaved ones. All programs that compete are therefore prepared first,
 then called round after round in a changing order, and the minimum, median and spread are kept. What is done once, as a
@@ -32,7 +32,7 @@ LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
 
 
 def working_seconds() -> float:
-    """A clock that stands still while this process does, because somebody else of its run is being timed."""
+    """Return a clock that stops while this process is stopped, because another group of its run is being timed."""
     return time.perf_counter() - _paused_seconds()
 
 
@@ -50,7 +50,7 @@ def _paused_seconds() -> float:
 
 @dataclass
 class Program:
-    """Something to be timed: `call(*fresh())` does it, `sync(result)` waits until it is really done.
+    """Represent something to be timed: `call(*fresh())` does it, `sync(result)` waits until it is really done.
 
     What `fresh` makes is made before the clock is started. The last call is kept: what it was given and what it gave.
     """
@@ -71,7 +71,7 @@ class Program:
     contests: frozenset[Any] = frozenset()  # programs that have one in common are ranked beside each other
 
     def once(self) -> tuple[float, Any]:
-        """Seconds of one call, and what it returned."""
+        """Return the seconds of one call, and what it returned."""
         given = self.fresh()
         begin = working_seconds()
         result = self.sync(self.call(*given))
@@ -80,13 +80,13 @@ class Program:
         return seconds, result
 
     def first(self) -> Any:
-        """The first call, which may still allocate, load and warm up: timed apart."""
+        """Run the first call, which may still allocate, load and warm up; it is timed apart."""
         seconds, result = self.once()
         self.first_s = seconds / self.solves
         return result
 
     def sample(self) -> float:
-        """One steady sample, seconds a call; returns the seconds it took in all."""
+        """Take one steady sample in seconds per call; return the seconds it took in all."""
         guess = min(self.samples, default=self.first_s or 0.0) * self.solves
         number = min(LARGEST_BUNCH, max(1, int(np.ceil(SHORTEST / max(guess, 1e-7)))))
         bunch = [self.fresh() for _ in range(number)]
@@ -99,7 +99,7 @@ class Program:
         return total
 
     def turn(self, slice_s: float = 0.0) -> float:
-        """As many samples as fit into `slice_s` seconds, one at least; returns the seconds they took in all."""
+        """Take as many samples as fit into `slice_s` seconds, at least one; return the seconds they took in all."""
         spent = self.sample()
         for _ in range(MOST - 1):
             if spent + (self.best or 0.0) * self.solves > slice_s:
@@ -117,7 +117,7 @@ class Program:
 
     @property
     def spread(self) -> float | None:
-        """The interquartile range."""
+        """Return the interquartile range."""
         if not self.samples:
             return None
         low, high = np.percentile(self.samples, [25, 75])
@@ -135,7 +135,8 @@ def rotate(
     finished: Callable[[Program], None] = lambda program: None,
     failed: Callable[[Program, Exception], None] | None = None,
 ) -> None:
-    """Time all programs in turn, `repeat` rounds in shuffled order; one that has spent its budget rests.
+    """Time all programs in turn, `repeat` rounds in shuffled order; a program that has spent its budget is
+    timed no further.
 
     Everyone gets three samples, however slow, unless a single call takes longer than the budget. After three, a program
     that takes part in a contest rests too as soon as its place is settled: all its samples lie clear of those of every
@@ -196,7 +197,7 @@ def rotate(
 
 
 def settled(program: Program, everyone: list[Program]) -> bool:
-    """Whether more samples would not change a program's place among its rivals."""
+    """Return whether more samples would not change a program's rank among its rivals."""
     if not program.contests or len(program.samples) < ENOUGH:
         return False
     rivals = [r for r in everyone if r is not program and r.contests & program.contests and r.samples]
@@ -209,14 +210,15 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def break_even(staging: float | None, eager: float | None, steady: float | None) -> float | None:
-    """After how many calls staging has paid for itself; infinite where the staged call is not faster."""
+    """Return after how many calls staging has paid for itself; it is infinite where the staged call is not faster."""
     if staging is None or eager is None or steady is None:
         return None
     return staging / (eager - steady) if eager > steady else float("inf")
 
 
 class Stopwatch:
-    """Wall and processor seconds since it was made, and the load by others meanwhile: for work that is done once.
+    """Measure wall and processor seconds since it was made, and the load by others meanwhile, for work that
+    is done once.
 
     Example:
         >>> watch = Stopwatch()
@@ -235,22 +237,22 @@ class Stopwatch:
 
     @property
     def processor_s(self) -> float:
-        """Seconds of all threads of this process; other programs do not slow them down much."""
+        """Return the seconds of all threads of this process, which other programs hardly slow down."""
         return time.process_time() - self._processor
 
     def columns(self) -> dict[str, Any]:
-        """The columns of a row that say how disturbed the work was."""
+        """Return the columns of a row that say how disturbed the work was."""
         load = self._meter.read()
         return {"load": load, "loaded": overloaded(load)}
 
 
 def overloaded(load: float | None, limit: float = LOAD_LIMIT) -> int:
-    """1 where others kept too many cores busy to trust a timing."""
+    """Return 1 where others kept too many cores busy to trust a timing, else 0."""
     return int(load is not None and load > limit)
 
 
 class LoadMeter:
-    """How many cores other programs kept busy between two moments: what a timing was disturbed by.
+    """Measure how many cores other programs kept busy between two moments, which disturbs a timing.
 
     The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither. What is
     busy while the meter is paused does not count: then somebody else of this run has his turn.
@@ -276,7 +278,7 @@ class LoadMeter:
         return wall + time.perf_counter() - self._wall, since, own + _own_seconds() - self._own
 
     def read(self) -> float | None:
-        """Cores busy on behalf of others since the start; the load average where the kernel does not say."""
+        """Return the cores busy for others since the start, or the load average where the kernel does not say."""
         wall, busy, own = self._totals()
         if busy is None:
             return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
@@ -299,7 +301,7 @@ def _busy_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
-    """Processor seconds of this process, of its children, and of the watcher that it reports to."""
+    """Return the processor seconds of this process, of its children, and of the watcher that it reports to."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + _watcher_seconds()
 
@@ -324,7 +326,7 @@ def _kilobytes(name: str) -> int | None:
 
 
 class Peak:
-    """`with Peak(bench) as peak: ...` then `peak.columns()`: what was added at the worst moment, in bytes."""
+    """Measure the bytes added at the worst moment: `with Peak(bench) as peak: ...` then `peak.columns()`."""
 
     def __init__(self, backend: str, device: str) -> None:
         self._backend, self._device = backend, device
@@ -354,7 +356,7 @@ class Peak:
 
 
 def device_peak(backend: str) -> int | None:
-    """Bytes in use on the device at the worst moment so far, as its framework counts them."""
+    """Return the bytes in use on the device at the worst moment so far, as its framework counts them."""
     if backend == "torch":
         import torch
 

@@ -1,4 +1,4 @@
-"""Compiled programs of JAX kept on disk: what this machine has compiled once is not compiled again.
+"""Keep compiled programs of JAX on disk, so that a machine compiles each of them once.
 
 They are kept per machine in the user's cache folder (`GFY_CACHE`), at most a gigabyte. `compile_s` of a row is the time
 that the compilation took when it was done, which is kept beside the programs; JAX itself keeps whole seconds.
@@ -23,7 +23,8 @@ LARGEST = 2**30  # bytes
 
 
 def compilation_cache() -> dict[str, str]:
-    """The environment of workers that keep JAX's compiled programs; none where the user has chosen a folder."""
+    """Return the environment of workers that keep JAX's compiled programs; it is empty where the user has
+    chosen a folder."""
     if FOLDER in os.environ:
         return {}
     return {
@@ -35,7 +36,7 @@ def compilation_cache() -> dict[str, str]:
 
 
 def compile_seconds(title: object, took: float, saved: Sequence[float]) -> float:
-    """Seconds that a compilation takes: what it took now, or where JAX found it on disk, what it took then.
+    """Return the seconds that a compilation takes: now, or where JAX found it on disk, when it was compiled.
 
     Args:
         title: What tells the program from others.
@@ -60,7 +61,7 @@ def compile_seconds(title: object, took: float, saved: Sequence[float]) -> float
 
 @cache
 def savings() -> list[float]:
-    """Seconds of compilation that each kept program has saved this process so far; JAX appends to the list."""
+    """Return the seconds of compilation that each kept program has saved this process; JAX appends to the list."""
     import jax
 
     found: list[float] = []

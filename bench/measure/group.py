@@ -33,7 +33,7 @@ from gfy.errors import GfyValueError
 
 @dataclass
 class Prepared:
-    """A cell that has run once, waiting to be timed: its programs, what they returned, and its columns so far."""
+    """Hold a cell that has run once and waits to be timed: its programs, what they returned, and its columns so far."""
 
     cell: Cell
     forward: Program
@@ -48,7 +48,7 @@ class Prepared:
 
 
 def answer(program: Program) -> dict[str, Any]:
-    """What the last call of a program of solves returned, as arrays of NumPy."""
+    """Return what the last call of a program of solves returned, as arrays of NumPy."""
     assert program.last is not None
     (number, _), solutions = program.last
     parts = ("p", "steps", "converged")
@@ -56,7 +56,7 @@ def answer(program: Program) -> dict[str, Any]:
 
 
 def gradient(program: Program) -> dict[str, Any]:
-    """The gradient that the last call of a program returned for its last input, leaf by leaf."""
+    """Return the gradient that the last call of a program returned for its last input, leaf by leaf."""
     assert program.last is not None
     (number, _), results = program.last
     return {"number": number, "leaves": [plain(x) for x in leaves(results[-1][1])]}
@@ -71,7 +71,7 @@ class SpoiledInputs(Exception):
 
 
 class Preparation:
-    """Stages and runs the cells of one group; what cells have in common is made once."""
+    """Stage and run the cells of one group; what cells have in common is made once."""
 
     def __init__(self, bench: Bench, settings: Settings, device: str) -> None:
         self._bench, self._settings, self._device = bench, settings, device
@@ -81,7 +81,7 @@ class Preparation:
     def first(
         self, make: Any, cell: Cell, mode: Any, starts: Any = None
     ) -> tuple[Staged, Program, dict[str, Any]]:
-        """A staged program that has run once, and its memory; cells whose work is the same share one."""
+        """Return a staged program that has run once, and its memory; cells whose work is the same share one."""
         key = (*self._work(make, cell, mode), self._level(cell, mode))
         if key not in self._programs:
             staged = self.stage(make, cell, mode)
@@ -96,17 +96,18 @@ class Preparation:
         return self._programs[key]
 
     def _work(self, make: Any, cell: Cell, mode: Any) -> tuple[Any, ...]:
-        """What a program does, whatever its tolerance."""
+        """Return what a program does, whatever its tolerance."""
         own = make is not forward or mode.name == "unrolled"
         return make.__name__, cell.solver, repr(mode) if own else None
 
     def _level(self, cell: Cell, mode: Any) -> float | None:
-        """The tolerance, or None where the work is the same at each: fixed steps, or a solver that does not look."""
+        """Return the tolerance, or None where the work is the same at each: fixed steps, or a solver that
+        ignores it."""
         blind = mode.name == "unrolled" or getattr(solver_of(cell.solver), "ignores_tolerance", False)
         return None if blind else given_tolerance(cell)
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
-        """The staged program of a solver and mode that fits the cell's tolerance."""
+        """Return the staged program of a solver and mode that fits the cell's tolerance."""
         tol, steps = given_tolerance(cell), int(cell.columns["max_steps"])
         key = self._work(make, cell, mode)
         known = self._staged.get(key)
@@ -121,7 +122,7 @@ class Preparation:
         return self._staged[key]
 
     def forward(self, cell: Cell, mode: Any) -> tuple[Program, dict[str, Any]]:
-        """The solves of one solver at one tolerance, shared by the cells that differ in the gradient mode."""
+        """Return the solves of one solver at one tolerance, shared by the cells that differ in the gradient mode."""
         staged, program, columns = self.first(forward, cell, mode)
         if self._settings.break_even and self._bench.backend.staged:
             columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
@@ -150,13 +151,13 @@ class Preparation:
 
 
 def untouched(program: Program) -> None:
-    """Raise where the last call of a program wrote into what it was given."""
+    """Raise where the last call of a program wrote into its arguments."""
     if program.last is not None and not program.intact(*program.last[0]):
         raise SpoiledInputs("it writes into the arrays that it is given")
 
 
 def given_tolerance(cell: Cell) -> float:
-    """What the solver is given as its tolerance: the level, or what a search found to reach it."""
+    """Return the tolerance that the solver gets: the level, or the one that a search found to reach it."""
     return float(cell.columns.get("tol_given") or cell.columns["tol"])
 
 
@@ -166,7 +167,7 @@ def solver_of(text: str) -> Any:
 
 
 def instance_of(cell: Cell) -> Instance:
-    """The problem of a cell in NumPy, made anew from what names it."""
+    """Return the problem of a cell in NumPy, made again from what names it."""
     columns = cell.columns
     work = registry.make_problem(cell.problem, columns["problem_params"], int(columns["seed"]))
     if not work.same_numbers(columns.get("problem_probe")):
@@ -178,13 +179,13 @@ def instance_of(cell: Cell) -> Instance:
 
 
 def build(cell: Cell) -> Bench:
-    """The arrays a group works on, from the columns of any of its cells."""
+    """Return the arrays a group works on, from the columns of any of its cells."""
     columns = cell.columns
     return set_up(instance_of(cell), columns["backend"], columns["device"], columns["dtype"])
 
 
 def complaint(error: BaseException) -> dict[str, Any]:
-    """The row of a cell that raised: what was said, in one line."""
+    """Return the row of a cell that raised, with its message in one line."""
     if isinstance(error, gfy.UnsupportedError):
         return {"status": "unsupported", "reason": str(error)[:500]}
     first = (str(error).strip().splitlines() or [""])[0]
@@ -193,7 +194,7 @@ def complaint(error: BaseException) -> dict[str, Any]:
 
 @gfy.staging(after=None)  # a row says what torch itself takes; what XLA makes of it is a bar of its own
 def measure_group(group: Group, channel: Any) -> None:
-    """The job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
+    """Do the job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
     settings = group.settings
     channel.limit_memory(settings.memory)
     bench = build(group.cells[0])
@@ -220,7 +221,7 @@ def measure_group(group: Group, channel: Any) -> None:
 
 
 class Timing:
-    """Times prepared cells in rotation; the row of each leaves when its last program has its last sample."""
+    """Time prepared cells in rotation; the row of each is sent when its last program has its last sample."""
 
     def __init__(self, ready: list[Prepared], settings: Settings, channel: Any) -> None:
         self._waiting, self._settings, self._channel = list(ready), settings, channel
@@ -264,7 +265,7 @@ class Timing:
         self._meter.resume()
 
     def _failed(self, program: Program, error: Exception) -> None:
-        """Every cell that uses the program is told of its failure; their other programs are timed no further."""
+        """Record the failure of a program in every cell that uses it; their other programs are timed no further."""
         told = complaint(error)
         told["reason"] = f"while it was timed: {told['reason']}"[:500]
         ended = [cell for cell in self._waiting if any(program is p for p in cell.programs)]
@@ -277,7 +278,7 @@ class Timing:
 
 
 def measured(prepared: Prepared, load: float | None, settings: Settings) -> dict[str, Any]:
-    """All columns of a row that were measured; `Cell.row` adds what was known beforehand."""
+    """Return all columns of a row that were measured; `Cell.row` adds what was known beforehand."""
     program, backward = prepared.forward, prepared.backward
     staging = None if program.compile_s is None else program.compile_s + (program.trace_s or 0.0)
     columns = {

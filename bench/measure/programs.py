@@ -1,4 +1,4 @@
-"""The programs of a cell in either framework: the solve, the loss with its gradient, the maximiser with its."""
+"""Define the programs of a cell in either framework: the solve, the loss with its gradient, the maximiser with its."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ _compiled: OrderedDict[tuple[Any, float | None], tuple[Callable[..., Any], dict[
 
 
 class TracedStop(gfy.Stop):
-    """A Stop whose tolerance is an argument of the compiled program: one compilation serves the ladder."""
+    """Represent a Stop whose tolerance is an argument of the compiled program: one compilation serves all
+    tolerances."""
 
     def __post_init__(self) -> None:
-        """A traced number cannot be compared here; the tolerances come from a suite that was checked."""
+        """Skip the check: a traced number cannot be compared here, and the tolerances come from a suite that
+        was checked."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """An instance's arrays in one framework, on one device, in one dtype."""
+    """Hold an instance's arrays in one framework, on one device, in one dtype."""
 
     instance: Instance
     backend: Backend
@@ -53,12 +55,12 @@ class Bench:
 
     @cached_property
     def host(self) -> tuple[Any, Any]:
-        """The inputs and the targets as NumPy arrays of the dtype that is measured; nobody is handed these."""
+        """Return the inputs and the targets as NumPy arrays of the measured dtype; no solver receives these arrays."""
         return tree_map(lambda x: np.array(self.backend.to_numpy(x)), (self.inputs, self.targets))
 
     @cached_property
     def _same(self) -> Any:
-        """What two benches have in common that may share a compiled program; None where that cannot be told."""
+        """Return what two benches must share to use one compiled program, or None where that is not known."""
         try:
             problem = pickle.dumps(self.problem)
         except Exception:  # a function of the user's own that no name leads to
@@ -67,19 +69,21 @@ class Bench:
         return problem, repr(tree_map(lambda x: (x.shape, str(x.dtype), str(x.device)), arrays))
 
     def staging_key(self, title: str) -> tuple[str, Any] | None:
-        """The name of a compiled program that this bench may share with others of its kind, or None."""
+        """Return the name of a compiled program that this bench may share with others of its kind, or None."""
         return None if self._same is None else (title, self._same)
 
     @cached_property
     def axes(self) -> Any:
-        """How many leading axes of each leaf of an input are batch axes; None where the energy cannot say."""
+        """Return how many leading axes of each leaf of an input are batch axes, or None where the energy does
+        not know."""
         try:
             return self.problem.energy.axes(self.inputs[0])
         except gfy.GfyError:
             return None
 
     def varied(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
-        """Fresh arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from those before.
+        """Return new arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from
+        those before.
 
         The examples are moved on by `number` places, so that an answer that is remembered is wrong, and the leaves of v
         are scaled by up to 2 %, so that no input comes twice. Both are exact in every dtype and process.
@@ -101,29 +105,29 @@ class Bench:
         )
 
     def put_back(self, gradient: list[np.ndarray], number: int) -> list[np.ndarray]:
-        """The leaves of a gradient at variant `number`, their examples in the order of the problem itself."""
+        """Return the leaves of a gradient at variant `number`, their examples in the order of the problem itself."""
         if self.axes is None:
             return gradient
         axes = leaves(self.axes)
         return [np.roll(x, -number, 0) if a > 0 else x for x, a in zip(gradient, axes, strict=True)]
 
     def fresh(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
-        """The same as arrays of the framework, computed and in place."""
+        """Return the same as arrays of the framework, computed and in place."""
         made: Problem = self.backend.sync(tree_map(self.convert, self.varied(number, starts)))
         return made
 
     def kept(self, x: np.ndarray) -> Any:
-        """An array of NumPy as one of the framework, in its own dtype."""
+        """Return an array of NumPy as one of the framework, in its own dtype."""
         return self.backend.asarray(np.array(x))
 
     def intact(self, given: Problem, number: int, starts: Sequence[np.ndarray | None]) -> bool:
-        """Whether what a solver was given still holds what it held."""
+        """Return whether the arrays that a solver received are unchanged."""
         pairs = zip(leaves(given), leaves(self.varied(number, starts)), strict=True)
         return all(np.array_equal(to_numpy(x), y, equal_nan=True) for x, y in pairs)
 
 
 class Problem(NamedTuple):
-    """What one call works on: the inputs of a sequence (mostly one), the targets, and where each solve starts."""
+    """Hold what one call works on: the inputs of a sequence (mostly one), the targets, and where each solve starts."""
 
     inputs: tuple[Any, ...]
     targets: Any
@@ -131,7 +135,7 @@ class Problem(NamedTuple):
 
 
 def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "float64") -> Bench:
-    """Bring an instance into a framework, on a device ("cpu", "cuda", "cuda:1"); JAX is told to keep float64."""
+    """Bring an instance into a framework, on a device ("cpu", "cuda", "cuda:1"); JAX is set to keep float64."""
     if backend == "jax":
         import jax
 
@@ -154,18 +158,18 @@ def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "
 
 
 def flat(tree: Any) -> np.ndarray:
-    """Every leaf of a tree of any framework in one float64 vector."""
+    """Return every leaf of a tree of any framework in one float64 vector."""
     parts = [np.asarray(to_numpy(x), dtype=np.float64).ravel() for x in leaves(tree)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def to_numpy(x: Any) -> np.ndarray:
-    """An array of any framework, detached and on the host."""
+    """Return an array of any framework, detached and on the host."""
     return gfy.backend_of(x).to_numpy(x)
 
 
 def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, float]:
-    """What JAX makes of a function before it is lowered, and the seconds that took."""
+    """Return what JAX makes of a function before it is lowered, and the seconds that took."""
     import jax
 
     begin = working_seconds()
@@ -173,7 +177,7 @@ def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any,
 
 
 def calls_host(traced: Any) -> bool:
-    """Whether a traced program calls back to Python on the host."""
+    """Return whether a traced program calls back to Python on the host."""
     waiting, seen = [traced.jaxpr], set()
     while waiting:
         part = waiting.pop()
@@ -191,7 +195,8 @@ def calls_host(traced: Any) -> bool:
 def compile_jax(
     traced: Any, seconds: float, title: object = None
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The compiled program of a trace; how long tracing with lowering and compiling took, and XLA's word on memory."""
+    """Return the compiled program of a trace, the seconds of lowering and compiling, and the memory that XLA
+    reports."""
     begin = working_seconds()
     lowered = traced.lower()
     done, found = working_seconds(), len(savings())
@@ -205,7 +210,7 @@ def compile_jax(
 
 
 class Staged:
-    """A function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch.
+    """Represent a function of (v, y, p0, tol) made ready to run: compiled by JAX ahead of time, as it is in torch.
 
     The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless it is
     `fixed`, or it is not known (None) and the program calls the host, where an argument of the outer program cannot be
@@ -254,11 +259,11 @@ class Staged:
                 _compiled.popitem(last=False)
 
     def fits(self, tol: float) -> bool:
-        """Whether the staged program can be run at this tolerance without staging it again."""
+        """Return whether the staged program can be run at this tolerance without staging it again."""
         return self.fixed_tol is None or self.fixed_tol == tol
 
     def at(self, tol: float, starts: Sequence[np.ndarray | None] | None = None) -> Program:
-        """The program at a tolerance; a warm sequence starts from its own solutions, or from `starts`."""
+        """Return the program at a tolerance; a warm sequence starts from its own solutions, or from `starts`."""
         bench = self._bench
         follow = bench.instance.warm and starts is None
         first = None if bench.start is None else to_numpy(bench.start)
@@ -286,7 +291,7 @@ class Staged:
         )
 
     def eager_seconds(self, tol: float) -> float:
-        """Seconds of a solve when nothing is staged: the second call, as the first warms up."""
+        """Return the seconds of a solve when nothing is staged: of the second call, as the first warms up."""
         if self._eager is None:
             bench = self._bench
             start = None if bench.start is None else to_numpy(bench.start)
@@ -303,7 +308,7 @@ def _stop(bench: Bench, tol: Any, max_steps: int) -> gfy.Stop:
 
 
 def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
-    """(v, y, p0, tol) -> Solution; for unrolling, the iterate that is differentiated."""
+    """Return (v, y, p0, tol) -> Solution; for unrolling, the iterate that is differentiated."""
 
     def solve(v: Any, y: Any, p0: Any, tol: Any) -> Any:
         stop = _stop(bench, tol, max_steps)
@@ -317,7 +322,7 @@ def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..
 
 
 def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
-    """(v, y, p0, tol) -> (summed loss, its gradient in every leaf of v)."""
+    """Return (v, y, p0, tol) -> (summed loss, its gradient in every leaf of v)."""
 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
         stop = _stop(bench, tol, max_steps)
@@ -331,7 +336,7 @@ def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> 
 
 
 def argmax_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
-    """(v, y, p0, tol) -> (<c, p*(v)> summed, its gradient in every leaf of v), for the bench's cotangent c."""
+    """Return (v, y, p0, tol) -> (<c, p*(v)> summed, its gradient in every leaf of v), for the bench's cotangent c."""
 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
         p = mode.argmax(bench.problem, solver, v, p0, _stop(bench, tol, max_steps))

@@ -1,4 +1,4 @@
-"""The gradient that every mode is held against: central differences of problems solved anew, with their uncertainty.
+"""Compute the reference gradient of every mode: central differences of newly solved problems, with their uncertainty.
 
 The loss is L(v) = max_p (Phi(v, p) - Omega(p)) - Phi(v, y) + Omega(y), a number per example. It is evaluated at v + t d
 and v - t d for seeded directions d in every leaf of v and two steps t, each time with a solution certified anew in
@@ -36,8 +36,8 @@ SEED = 23
 
 @dataclass(frozen=True)
 class Slopes:
-    """Derivatives of a number along the directions, how far they may be off together (relative), and a sentence
-    where they are not to be used.
+    """Hold derivatives of a number along the directions, their joint relative uncertainty, and a sentence
+    where they must not be used.
     """
 
     values: np.ndarray
@@ -45,7 +45,8 @@ class Slopes:
     missing: str | None = None
 
     def compare(self, found: np.ndarray) -> tuple[float | None, float | None]:
-        """The relative error and the cosine of some slopes against these; None where they were not checked."""
+        """Return the relative error and the cosine of some slopes against these, or None where they were not
+        checked."""
         if self.missing is not None:
             return None, None
         length, own = float(np.linalg.norm(self.values)), float(np.linalg.norm(found))
@@ -56,7 +57,7 @@ class Slopes:
 
 
 class Direction(NamedTuple):
-    """A seeded direction in one leaf of v, of normal numbers, and the step along it."""
+    """Hold a seeded direction in one leaf of v, of normal numbers, and the step along it."""
 
     leaf: int
     shift: np.ndarray
@@ -65,7 +66,7 @@ class Direction(NamedTuple):
 
 @dataclass(frozen=True)
 class Reference:
-    """The slopes of the loss and of <c, p*> along seeded directions in every leaf, and what they rest on."""
+    """Hold the slopes of the loss and of <c, p*> along seeded directions in every leaf, and how they were found."""
 
     directions: tuple[Direction, ...]
     loss: Slopes
@@ -76,13 +77,13 @@ class Reference:
     method: str
 
     def along(self, gradient: Any) -> np.ndarray:
-        """The slopes that a gradient tree of any framework claims."""
+        """Return the slopes that a gradient tree of any framework claims."""
         flat = [np.asarray(gfy.backend_of(x).to_numpy(x), dtype=np.float64) for x in leaves(gradient)]
         return np.array([float((flat[d.leaf] * d.shift).sum()) for d in self.directions])
 
 
 def reference(bench: Bench, limit_s: float = 60.0) -> Reference | str:
-    """The reference for the last input, or the sentence that says why there is none.
+    """Return the reference for the last input, or the sentence that says why there is none.
 
     Args:
         bench: The problem's arrays; those in float32 are taken as they are, rounding included.
@@ -128,7 +129,7 @@ def _doubt(estimate: tuple[float, float]) -> float:
 
 
 def _richardson(steps: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """The slope from (difference, doubt of the difference, step) at a step and at its half, and its uncertainty."""
+    """Return the slope and its uncertainty from (difference, its uncertainty, step) at a step and at its half."""
     (whole, _, t), (half, doubt, s) = steps
     coarse, fine = whole / (2 * t), half / (2 * s)
     return (4 * fine - coarse) / 3, abs(fine - coarse) + doubt / (2 * s)
@@ -152,7 +153,7 @@ def _slopes(found: list[tuple[float, float]]) -> Slopes:
 
 @dataclass(frozen=True)
 class Solved:
-    """A certified solution: p [batch, k], the losses [batch] up to a constant, and what is not known of them."""
+    """Hold a certified solution: p [batch, k], the losses [batch] up to a constant, and their uncertainty."""
 
     p: np.ndarray
     losses: np.ndarray
@@ -164,7 +165,7 @@ class Solved:
 
 
 class Laboratory:
-    """Solves the problem of a bench anew, in float64, near its last input.
+    """Solve the problem of a bench again, in float64, near its last input.
 
     In torch where that is installed, whichever framework is measured: nothing has to be compiled, and JAX is then held
     against another implementation. An energy that is a function of the user's own stays in the framework it came in.
@@ -177,7 +178,7 @@ class Laboratory:
         whole = bench.problem.energy.array_api
 
         def widen(x: Any) -> np.ndarray:
-            """x in float64; an index that a user's function takes stays one."""
+            """Return x in float64; an index that a user's function takes stays an index."""
             numbers = bench.backend.to_numpy(x)
             return np.array(numbers, dtype=np.float64 if whole or is_floating(x) else None)
 
@@ -186,7 +187,7 @@ class Laboratory:
         self._start = None if bench.start is None else widen(bench.start)
 
     def directions(self) -> Iterator[Direction]:
-        """One or two seeded directions in every leaf; a step is a small part of the leaf's size."""
+        """Return one or two seeded directions in every leaf; a step is a small part of the leaf's size."""
         rng = np.random.default_rng(SEED)
         flat = list(leaves(self._v))
         for number, leaf in enumerate(flat):
@@ -200,7 +201,7 @@ class Laboratory:
                 yield Direction(number, d, STEP * (size if size > 1e-3 else 1.0))
 
     def choose(self, count: int) -> tuple[Solved | None, float]:
-        """The most accurate solution at the input itself, and the seconds a solve takes."""
+        """Return the most accurate solution at the input itself, and the seconds a solve takes."""
         best, taken = None, 0.0
         known = own_solvers()
         small = self._y.size * count <= SMALL and find_spec("cvxpy") is not None
@@ -218,7 +219,7 @@ class Laboratory:
         return best, taken
 
     def slopes(self, direction: Direction, near: Solved) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The slope of the summed loss and of <c, p*> along a direction, each with its uncertainty."""
+        """Return the slope of the summed loss and of <c, p*> along a direction, each with its uncertainty."""
         leaf, d, step = direction
         pairs = [(self.at(leaf, t * d, near), self.at(leaf, -t * d, near), t) for t in (step, step / 2)]
         losses = [((a.losses - b.losses).sum(), a.doubt + b.doubt, t) for a, b, t in pairs]
@@ -227,7 +228,7 @@ class Laboratory:
         )
 
     def at(self, leaf: int, shift: np.ndarray, near: Solved) -> Solved:
-        """The solution with one leaf shifted, started from a solution nearby."""
+        """Return the solution with one leaf shifted, started from a solution nearby."""
         numbers = iter(range(len(list(leaves(self._v)))))
         moved = tree_map(lambda x: x + shift if next(numbers) == leaf else x, self._v)
         return self.solve(moved, near.p, near.solver)
@@ -251,7 +252,7 @@ class Laboratory:
         return float((self._c * p).sum())
 
     def spread(self, a: Solved, b: Solved) -> float:
-        """How far <c, p* - p*'> may be from what two solutions say."""
+        """Return a bound of the error of <c, p* - p*'> computed from two solutions."""
         lengths = np.sqrt((self._c * self._c).sum(-1))
         return float(np.linalg.norm(lengths * (a.distance + b.distance)))
 

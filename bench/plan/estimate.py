@@ -1,4 +1,4 @@
-"""How long a plan will take, from what it holds: programs to compile, programs to time, problems to set up."""
+"""Estimate how long a plan takes: programs to compile, programs to time, problems to set up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CORES = 2
 
 
 def estimate(plan: Plan, cores: int = CORES) -> float:
-    """Seconds that a plan takes on a machine with so many cores, within a factor of about two.
+    """Return the seconds that a plan takes on a machine with so many cores, within a factor of about two.
 
     Args:
         plan: What is to be measured.
@@ -41,7 +41,7 @@ def estimate(plan: Plan, cores: int = CORES) -> float:
 
 
 def _programs(cell: Cell) -> list[tuple[object, ...]]:
-    """What a cell has compiled and timed: the solve, the loss with its gradient, the derivative of the maximiser."""
+    """Return what a cell compiles and times: the solve, the loss with its gradient, the derivative of the maximiser."""
     c = cell.columns
     mode = (c["gradient"], str(c.get("gradient_params")))
     level = None if c["gradient"] == "unrolled" else c["tol"]

@@ -1,4 +1,4 @@
-"""From a suite to cells: every combination is either a cell to measure or is left out with its reason."""
+"""Turn a suite into cells: every combination is either a cell to measure or is left out with its reason."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ FINEST = {"float64": 0.0, "float32": 1e-6}  # accuracy levels below these are no
 
 @dataclass(frozen=True)
 class Cell:
-    """What becomes one row: one solver with one gradient mode on one problem at one tolerance, or a part of an
-    experiment.
+    """Describe one row to be: one solver and gradient mode on one problem at one tolerance, or a part of an experiment.
 
     `columns` are the columns of the row that are known beforehand (all that determine it but the machine);
     `problem` and `solver` are the texts from which a worker makes the objects, `work` is what an experiment's own
@@ -38,7 +37,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The key of the cell on no particular machine: how a cell is called between processes."""
+        """Return the key of the cell without a machine, which names the cell between processes."""
         return self.called or key_of(self.columns | {"machine": None})
 
     def key(self, machine: str) -> str:
@@ -47,7 +46,7 @@ class Cell:
     def row(
         self, measured: dict[str, Any], facts: Mapping[str, Any], settings: Settings, attempt: int = 0
     ) -> dict[str, Any]:
-        """The row of the cell: what determines it, where it was measured, what was measured, and how."""
+        """Return the row of the cell: what determines it, where it was measured, what was measured, and how."""
         how = {"attempt": attempt + 1, "timeout_s": settings.timeout, "repeat_asked": settings.repeat}
         place = {"machine": facts["machine"]}
         return {**facts, **self.columns, **how, **measured, **place}
@@ -55,7 +54,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a group is measured."""
+    """Say how a group is measured."""
 
     timeout: float = 60.0  # seconds a cell may take in all
     repeat: int = 7  # timed calls of each program
@@ -69,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Group:
-    """The cells of one problem, backend, device and dtype: prepared together, timed in rotation."""
+    """Hold the cells of one problem, backend, device and dtype, which are prepared together and timed in rotation."""
 
     label: str
     cells: tuple[Cell, ...]
@@ -81,7 +80,7 @@ class Group:
 
 @dataclass
 class Plan:
-    """What will be measured, in groups, and what will not, with its reason."""
+    """Hold what will be measured, in groups, and what will not, with its reason."""
 
     groups: list[Group] = field(default_factory=list)
     left_out: list[tuple[Cell, str]] = field(default_factory=list)
@@ -92,7 +91,7 @@ class Plan:
 
 
 def plan(suite: Suite, memory: int | None = None) -> Plan:
-    """Every combination of the suite, in the order in which it will be measured."""
+    """Return every combination of the suite, in the order in which it will be measured."""
     settings = Settings(
         timeout=suite.timeout,
         repeat=suite.repeat,
@@ -109,7 +108,7 @@ def plan(suite: Suite, memory: int | None = None) -> Plan:
 
 
 def join(groups: list[Group]) -> list[Group]:
-    """Entries of one problem in one place compete with each other: they become one group."""
+    """Group the entries of one problem in one place, since they compete with each other."""
     by_label: dict[str, dict[str, Cell]] = {}
     for group in groups:
         by_label.setdefault(group.label, {}).update({cell.name: cell for cell in group.cells})
@@ -174,7 +173,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
 
 
 def solvers(texts: list[str]) -> list[str]:
-    """The texts of the named solvers, `all` being every one that is known."""
+    """Return the texts of the named solvers; `all` stands for every one that is known."""
     named: list[str] = []
     for text in texts:
         named += registry.solver_names() if text.lower() == "all" else [text]
@@ -182,7 +181,7 @@ def solvers(texts: list[str]) -> list[str]:
 
 
 def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | None:
-    """Why this solver or this mode does not serve the problem here, in the solver's own words."""
+    """Return the reason why this solver or this mode does not serve the problem here, in the solver's own words."""
     backends = getattr(solver, "backends", None)
     if backends is not None and backend not in backends:
         return f"{solver.name} runs on {' and '.join(backends)} only"
@@ -213,7 +212,7 @@ def solver_columns(solver: Any, mode: Any) -> dict[str, Any]:
 
 
 def reasons(found: Plan) -> Iterator[tuple[str, str, str, str, str]]:
-    """The cells left out: problem, solver, gradient, where, why."""
+    """Return the cells left out: problem, solver, gradient, where, why."""
     for cell, reason in found.left_out:
         c = cell.columns
         where = " ".join(str(c[n]) for n in ("backend", "device", "dtype") if n in c)

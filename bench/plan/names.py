@@ -1,4 +1,4 @@
-"""Names as people type them: found whatever case and dashes; for a misspelt one the nearest are offered."""
+"""Find names as people type them, in any case and with any dashes; for a misspelt one offer the nearest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def plain(name: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """ "Did you mean ...?", or the names there are when none is near."""
+    """Return "Did you mean ...?", or the known names when none is near."""
     names = list(known)
     by_plain = {plain(n): n for n in names}
     near = [by_plain[m] for m in get_close_matches(plain(name), by_plain, n=3, cutoff=0.6)]
@@ -23,7 +23,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def resolve(name: str, known: Iterable[str], what: str) -> str:
-    """The known name that was meant; a sentence with the nearest ones when there is none."""
+    """Return the known name that was meant, or raise a sentence with the nearest ones when there is none."""
     names = list(known)
     for candidate in names:
         if plain(candidate) == plain(name):

@@ -1,4 +1,4 @@
-"""What can be named on the command line: solvers, gradient modes, problems, backends; ours and one's own.
+"""Register what the command line can name: solvers, gradient modes, problems and backends, ours and the user's own.
 
 A name may carry parameters, `FrankWolfe(variant="away")`, and a thing of one's own is named by its file,
 `path/to/file.py:Name`, or by an entry point of the groups `gfy.solvers` and `gfy.problems`.
@@ -47,7 +47,7 @@ GRADIENTS: dict[str, Any] = {"envelope": gfy.Envelope, "implicit": gfy.Implicit,
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
-    """ "Name" or "Name(key=value, ...)" as its name and parameters."""
+    """Return "Name" or "Name(key=value, ...)" as its name and parameters."""
     name, bracket, rest = text.partition("(")
     if not bracket:
         return text.strip(), {}
@@ -64,7 +64,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
 
 @cache
 def from_file(reference: str) -> Any:
-    """The object called Name in path/to/file.py:Name."""
+    """Return the object called Name in path/to/file.py:Name."""
     path, _, name = reference.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
@@ -91,7 +91,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def file_of(text: str) -> Path | None:
-    """The file that a text like path/to/file.py:Name names; None where it names no file."""
+    """Return the file of a text like path/to/file.py:Name, or None where it names no file."""
     name = text.partition("(")[0].strip()
     return Path(name.rpartition(":")[0]).expanduser().resolve() if is_file(name) else None
 
@@ -101,7 +101,7 @@ def is_file(reference: str) -> bool:
 
 
 def is_stranger(text: str) -> bool:
-    """Whether a named solver or problem is somebody else's: it comes from a file or from another package."""
+    """Return whether a named solver or problem is foreign: it comes from a file or from another package."""
     name = text.partition("(")[0].strip()
     if is_file(name):
         return True
@@ -116,12 +116,12 @@ def _plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def plugin_solvers() -> list[str]:
-    """The names of the solvers that other installed packages register."""
+    """Return the names of the solvers that other installed packages register."""
     return list(_plugins("gfy.solvers"))
 
 
 def plugin_families() -> list[str]:
-    """The names of the problem families that other installed packages register."""
+    """Return the names of the problem families that other installed packages register."""
     return list(_plugins("gfy.problems"))
 
 
@@ -130,7 +130,7 @@ def plugin_families() -> list[str]:
 
 @cache
 def own_solvers() -> dict[str, Any]:
-    """Every solver of the package `solvers`, by name."""
+    """Return every solver of the package `solvers`, by name."""
     package = import_module("solvers")
     found = {}
     for name in getattr(package, "__all__", ()):
@@ -141,13 +141,13 @@ def own_solvers() -> dict[str, Any]:
 
 
 def solver_names() -> list[str]:
-    """The names of our solvers and of those that installed plugins register; no plugin is imported."""
+    """Return the names of our solvers and of those that installed plugins register; no plugin is imported."""
     return list(dict.fromkeys([*own_solvers(), *plugin_solvers()]))
 
 
 @cache
 def _loaded(group: str, name: str) -> Any:
-    """What a plugin registers under a name: from here on its code runs in this process."""
+    """Return what a plugin registers under a name; from here on its code runs in this process."""
     try:
         return _plugins(group)[name].load()
     except Exception as error:
@@ -157,12 +157,12 @@ def _loaded(group: str, name: str) -> Any:
 
 
 def solver_classes() -> dict[str, Any]:
-    """Every solver of the package `solvers` and of installed plugins, by name; the plugins are imported."""
+    """Return every solver of the package `solvers` and of installed plugins, by name; the plugins are imported."""
     return {name: own_solvers().get(name) or _loaded("gfy.solvers", name) for name in solver_names()}
 
 
 def make_solver(text: str) -> Any:
-    """A solver from its name, its parameters and, where it is a user's own, its file."""
+    """Return a solver from its name, its parameters and, where it is a user's own, its file."""
     name, params = parse(text)
     if is_file(name):
         cls = from_file(name)
@@ -183,14 +183,14 @@ def make_solver(text: str) -> Any:
 
 
 def parameters(thing: Any) -> dict[str, Any]:
-    """The configuration of a solver or a gradient mode, for its row."""
+    """Return the configuration of a solver or a gradient mode, for its row."""
     if not is_dataclass(thing) or isinstance(thing, type):
         return {}
     return {f.name: _stable(getattr(thing, f.name)) for f in fields(thing) if f.name != "name"}
 
 
 def _stable(value: Any) -> Any:
-    """A parameter as a row keeps it: equal in every process, whatever object it is."""
+    """Return a parameter in the form that a row keeps, which is equal in every process, whatever object it is."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -205,7 +205,7 @@ def _stable(value: Any) -> Any:
 
 
 def shown(solver: Any) -> str:
-    """A solver's name with the parameters that are not its defaults: two variants are two solvers."""
+    """Return a solver's name with the parameters that are not its defaults: two variants are two solvers."""
     name = visible(solver.name)
     if not is_dataclass(solver) or isinstance(solver, type):
         return name
@@ -215,7 +215,7 @@ def shown(solver: Any) -> str:
 
 
 def source_file(thing: Any) -> Path | None:
-    """The file that defines a solver or a problem."""
+    """Return the file that defines a solver or a problem."""
     try:
         found = inspect.getsourcefile(
             thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
@@ -234,7 +234,7 @@ def make_gradient(text: str) -> Any:
 
 
 def gradient_of(columns: dict[str, Any]) -> Any:
-    """The gradient mode of a cell, from the columns of its row."""
+    """Return the gradient mode of a cell, from the columns of its row."""
     return GRADIENTS[columns["gradient"]](**(columns.get("gradient_params") or {}))
 
 
@@ -243,25 +243,25 @@ def gradient_of(columns: dict[str, Any]) -> Any:
 
 @cache
 def own_families() -> dict[str, Recipe]:
-    """Every problem family of the suite, by name."""
+    """Return every problem family of the suite, by name."""
     modules = [import_module(f"bench.problems.{module}") for module in FAMILY_MODULES]
     return {family.name: family for module in modules for family in module.FAMILIES}
 
 
 def family_names() -> list[str]:
-    """The names of our families and of those that installed plugins register; no plugin is imported."""
+    """Return the names of our families and of those that installed plugins register; no plugin is imported."""
     return list(dict.fromkeys([*own_families(), *plugin_families()]))
 
 
 def families() -> dict[str, Recipe]:
-    """Every problem family of the suite and of installed plugins, by name; the plugins are imported."""
+    """Return every problem family of the suite and of installed plugins, by name; the plugins are imported."""
     return {
         name: own_families().get(name) or _recipe(_loaded("gfy.problems", name)) for name in family_names()
     }
 
 
 def family_called(text: str) -> str:
-    """The name of the family that a text names, without importing it where it is a stranger's."""
+    """Return the name of the family in a text, without importing it where it is foreign."""
     name, _ = parse(text)
     return name if is_file(name) or name in family_names() else resolve(name, family_names(), "problem")
 
@@ -277,7 +277,7 @@ def _recipe(thing: Any) -> Recipe:
 
 
 def make_family(text: str) -> Recipe:
-    """A problem family from its name or its file."""
+    """Return a problem family from its name or its file."""
     name = family_called(text)
     if is_file(name):
         return _recipe(from_file(name))
@@ -300,7 +300,7 @@ def check_params(family: Recipe, params: Mapping[str, Any]) -> None:
 
 
 def _unfit(name: str, value: Any, usual: Any) -> str | None:
-    """What a parameter must be where it is not; a default of None says nothing of it but that it is plain."""
+    """Return what a parameter must be where it is not, or None; a default of None requires only a plain value."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(usual, bool) or isinstance(value, bool):
         return None if isinstance(value, bool) and isinstance(usual, bool | None) else "true or false"
@@ -320,7 +320,7 @@ def _unfit(name: str, value: Any, usual: Any) -> str | None:
 def make_problem(
     text: str, params: Mapping[str, Any] | None = None, seed: int = 0, draw: Any = None
 ) -> Named:
-    """A problem of a family at a size.
+    """Return a problem of a family at a size.
 
     Args:
         text: The family's name, with parameters in brackets where wanted, or its file.
@@ -351,7 +351,7 @@ def make_problem(
 
 
 def backend_missing(name: str, device: str) -> str | None:
-    """Why a backend cannot be used on a device here, in a sentence; None where it can."""
+    """Return the reason why a backend cannot be used on a device here, in a sentence, or None where it can."""
     if importlib.util.find_spec(name) is None:
         return f"{name} is not installed: {install_command(name)}"
     if device == "cpu":

@@ -1,4 +1,4 @@
-"""The search for the tolerance with which a solver meets an accuracy level: its tries are stored, outside the clock.
+"""Search the tolerance with which a solver meets an accuracy level; its tries are stored, and are not timed.
 
 A tolerance means something else to every solver. A solver that ends at its tolerance, says that it converged, and
 misses the level by its certificate is measured again with a tighter tolerance; each row keeps what was tried before.
@@ -18,7 +18,7 @@ USEFUL = 0.5  # of the gap before: a try that leaves more than this is the last
 
 
 def tightened(cell: Cell, row: Mapping[str, Any]) -> Cell | None:
-    """The cell with a tighter tolerance, or None where a tighter one is not needed or would not help.
+    """Return the cell with a tighter tolerance, or None where a tighter one is not needed or would not help.
 
     Args:
         cell: What was measured.
@@ -47,7 +47,8 @@ def tightened(cell: Cell, row: Mapping[str, Any]) -> Cell | None:
 
 
 def preferred(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether a row replaces that of an earlier attempt: by its status, then its gap, then the load at its timing."""
+    """Return whether a row replaces that of an earlier attempt: by its status, then its gap, then the load at
+    its timing."""
     if (new["status"] == "ok") != (old["status"] == "ok"):
         return bool(new["status"] == "ok")
     if new.get("tol_given") != old.get("tol_given"):

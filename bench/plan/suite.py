@@ -1,4 +1,4 @@
-"""A suite says what is measured: a TOML file of problems, tolerances and limits; three come along."""
+"""Read suites, which say what is measured: TOML files of problems, tolerances and limits; three are included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AXES = ("solvers", "gradients", "backends", "devices", "dtypes", "tolerances", "
 
 @dataclass(frozen=True)
 class Entry:
-    """One problem of a suite at one size, and what is measured on it."""
+    """Describe one problem of a suite at one size, and what is measured on it."""
 
     family: str
     params: dict[str, Any] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Suite:
-    """What to measure and how long to try."""
+    """Say what to measure and how long to try."""
 
     name: str = "own"
     description: str = ""
@@ -53,12 +53,12 @@ class Suite:
 
 
 def suites() -> list[str]:
-    """The names of the suites that come with the package."""
+    """Return the names of the suites that come with the package."""
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
 def read(name: str) -> Suite:
-    """A suite by name, or from a TOML file of one's own."""
+    """Return a suite by name, or from a TOML file of one's own."""
     file = FOLDER / f"{name}.toml"
     if not file.is_file():
         file = Path(name).expanduser()
@@ -78,7 +78,7 @@ def read(name: str) -> Suite:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a key of a suite may hold: a type, in words, and the least and the largest value."""
+    """Describe what a key of a suite may hold: a type, in words, and the least and the largest value."""
 
     type: type
     words: str
@@ -114,7 +114,8 @@ SCHEMA = {
 
 
 def line_of(text: str, key: str, table: int = 0) -> str:
-    """ ", line 7": where a key stands in a TOML text, in its [[problems]] table of that number (0: before them)."""
+    """Return ", line 7", the line of a key in a TOML text, in the [[problems]] table of that number (0:
+    before them)."""
     number, seen = 0, 0
     for number, line in enumerate(text.splitlines(), 1):
         seen += line.strip().replace(" ", "").startswith("[[problems]]")
@@ -132,7 +133,7 @@ def check(key: str, value: Any, where: str) -> None:
 
 
 def from_dict(content: dict[str, Any], where: str = "the suite", text: str = "") -> Suite:
-    """A suite from the content of a TOML file, every key, its kind and its range checked.
+    """Return a suite from the content of a TOML file, after every key, its kind and its range are checked.
 
     Args:
         content: The keys of the file.
@@ -169,7 +170,7 @@ def from_dict(content: dict[str, Any], where: str = "the suite", text: str = "")
 
 
 def others(entry: Entry, entries: list[Entry]) -> list[Entry]:
-    """One entry per family of ours that no entry names, at those of the given sizes that it has."""
+    """Return one entry per family of ours that no entry names, at those of the given sizes that it has."""
     from bench.plan.registry import own_families
 
     named = {e.family for e in entries}
@@ -181,7 +182,7 @@ def others(entry: Entry, entries: list[Entry]) -> list[Entry]:
 
 
 def expand(problem: Any, where: str) -> list[Entry]:
-    """One [[problems]] table as entries: a list of values becomes one entry each."""
+    """Return one [[problems]] table as entries: a list of values becomes one entry each."""
     if not isinstance(problem, dict) or "family" not in problem:
         raise GfyValueError(f"{where}: each of [[problems]] needs a `family`, got {problem!r}.")
     given = dict(problem)

@@ -1,1 +1,1 @@
-"""How cells become rows: locally or on a cluster, each group in a watched process."""
+"""Turn cells into rows: locally or on a cluster, each group in a watched process."""

@@ -1,4 +1,4 @@
-"""Send groups to a Dask cluster: each is measured on one node in isolation, its rows come back to one store.
+"""Send groups to a Dask cluster: each is measured on one node in isolation, and its rows come back to one store.
 
 A worker that dies has its groups redone elsewhere, three times at most. Every task compares the library versions and
 the sources of its node with the client's, and a worker that differs is retired. A scheduler that goes away, and a run
@@ -40,25 +40,25 @@ Rows = list[tuple[str, dict[str, Any]]]
 
 
 class WrongNode(Exception):
-    """A node whose libraries or sources are not those of the client: (the worker's address, the sentence)."""
+    """A node has other libraries or sources than the client: (the worker's address, the sentence)."""
 
 
 def fingerprint() -> dict[str, str]:
-    """What must be equal on the two ends: library versions and the sources of the four packages."""
+    """Return what must be equal at both ends: library versions and the sources of the four packages."""
     rooms = [environment.ROOT / room for room in ("gfy", "solvers", "bench", "reports")]
     sources = environment.fingerprint(*(room for room in rooms if room.is_dir()))
     return {**environment.versions(), "gfy-suite with the sources": sources}
 
 
 def files_of(group: Group) -> dict[str, str]:
-    """The digests of the files that a group's solvers and problems come from."""
+    """Return the digests of the files that a group's solvers and problems come from."""
     texts = {text for cell in group.cells for text in (cell.problem, cell.solver)}
     files = {file for file in map(registry.file_of, texts) if file is not None}
     return {str(file): environment.fingerprint(file) if file.is_file() else "none" for file in files}
 
 
 def version_fault(expected: dict[str, str], own: dict[str, str] | None = None) -> str | None:
-    """How this process differs from what is expected, in a sentence; None when it does not."""
+    """Return a sentence that says how this process differs from what is expected, or None when it does not."""
     own = fingerprint() if own is None else own
     differing = [
         f"{name} {own.get(name, 'is missing')} instead of {wanted}"
@@ -69,7 +69,7 @@ def version_fault(expected: dict[str, str], own: dict[str, str] | None = None) -
 
 
 def check_plugin(expected: dict[str, str]) -> Any:
-    """The worker plugin that refuses a worker whose libraries differ from the client's."""
+    """Return the worker plugin that refuses a worker whose libraries differ from the client's."""
     from distributed import WorkerPlugin
 
     class VersionCheck(WorkerPlugin):  # type: ignore[misc]
@@ -85,7 +85,7 @@ def check_plugin(expected: dict[str, str]) -> Any:
 
 @contextmanager
 def machine_to_oneself() -> Iterator[None]:
-    """Wait until no other worker of this user on this machine measures: several workers are still one machine."""
+    """Wait until no other worker of this user on this machine measures, since several workers share one machine."""
     import fcntl
     import os
     import tempfile
@@ -102,7 +102,7 @@ def machine_to_oneself() -> Iterator[None]:
 def measure_remotely(
     group: Group, job: str, expected: dict[str, str], files: dict[str, str]
 ) -> tuple[dict[str, Any], Rows]:
-    """On a node: measure a group in an isolated process; the node's facts and a row for every cell.
+    """Measure a group on a node in an isolated process; return the node's facts and a row for every cell.
 
     Every task asks the node itself what it runs: a worker may have joined, or changed, after the run began.
     """
@@ -122,7 +122,7 @@ def measure_remotely(
 
 
 class Cluster(Executor):
-    """On the nodes of a Dask cluster, each group in a watched worker of one node; see `Executor`."""
+    """Measure on the nodes of a Dask cluster, each group in a watched worker of one node; see `Executor`."""
 
     def __init__(self, store: Store, facts: Mapping[str, Any], address: str, job: str = JOB) -> None:
         super().__init__(store, facts, job)
@@ -131,7 +131,7 @@ class Cluster(Executor):
         self._at_once = False
 
     def stored(self) -> Callable[[Cell], Mapping[str, Any] | None]:
-        """Rows count whichever machine measured them."""
+        """Look up rows of any machine, since any node may have measured them."""
         found = {key_of({**row, "machine": None}): row for row in plain_rows(self._store.frame())}
         return lambda cell: found.get(key_of(cell.columns | {"machine": None}))
 
@@ -228,7 +228,7 @@ class Cluster(Executor):
             del pending[future]
 
     def _collect(self, future: Any, group: Group, attempt: int) -> bool:
-        """Store the rows of a group that came back; False where it is to be measured again on another worker."""
+        """Store the rows of a group that came back; return False where another worker must measure it again."""
         if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
             self._gone()
         if future.status != "finished":
@@ -260,5 +260,5 @@ class Cluster(Executor):
 
 
 def longest(groups: Iterable[Group]) -> float:
-    """Seconds after which no news of any of these groups is bad news."""
+    """Return the seconds without news of these groups after which they are considered lost."""
     return max((len(g.cells) * max(120.0, g.settings.timeout) for g in groups), default=0.0) + SLACK

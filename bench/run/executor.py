@@ -1,4 +1,4 @@
-"""Turn groups of cells into stored rows: a crash, a hang or a NaN is one row of them, never the end.
+"""Turn groups of cells into stored rows: a crash, a hang or a NaN becomes one row and does not end the run.
 
 An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules: each
 cell becomes one row, rows that were timed under load are measured again and the quieter timing is kept, a solver that
@@ -33,7 +33,7 @@ ONE_THREAD = {
 
 @dataclass
 class Tally:
-    """What a run did."""
+    """Hold what a run did."""
 
     rows: int = 0
     by_status: dict[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Tally:
 
 
 def done(row: Mapping[str, Any] | None, group: Group, retry: bool = False) -> bool:
-    """Whether a stored row answers the cell: measured as long and as often as asked, and not under load."""
+    """Return whether a stored row answers the cell: measured as long and as often as required, and not under load."""
     if row is None:
         return False
     if row["status"] == "timeout" and (row["timeout_s"] or 0) < group.settings.timeout:
@@ -58,7 +58,7 @@ def done(row: Mapping[str, Any] | None, group: Group, retry: bool = False) -> bo
 
 
 class Executor:
-    """Measures groups into a store.
+    """Measure groups into a store.
 
     Args:
         store: Where rows go.
@@ -86,11 +86,12 @@ class Executor:
         self.tally = Tally()
 
     def tell(self, listener: Listener, notice: Notice = lambda group, cell, text: None) -> None:
-        """Who is told of every row as it is stored, and of every cell as it is begun where that can be seen."""
+        """Name the functions that receive every row as it is stored, and every cell as it begins where that
+        can be seen."""
         self._listener, self._notice = listener, notice
 
     def remaining(self, groups: Iterable[Group], retry: bool = False) -> list[Group]:
-        """The groups with the cells that the store lacks, or whose row does not answer what is asked now."""
+        """Return the groups with the cells that the store lacks, or whose row does not meet the present request."""
         stored = self.stored()
         todo = []
         for group in groups:
@@ -100,12 +101,13 @@ class Executor:
         return todo
 
     def stored(self) -> Callable[[Cell], Mapping[str, Any] | None]:
-        """How the row of a cell is looked up."""
+        """Return how the row of a cell is looked up."""
         machine = self._facts["machine"]
         return lambda cell: self._store.get(cell.key(machine))
 
     def refuse(self, left_out: Sequence[tuple[Cell, str]]) -> int:
-        """Store rows for what is left out, so that a report can say why a solver has no number; how many are new."""
+        """Store rows for what is left out, so that a report can say why a solver has no number; return how
+        many are new."""
         new = 0
         for cell, reason in left_out:
             if cell.solver and not self._store.has(cell.key(self._facts["machine"])):
@@ -114,7 +116,7 @@ class Executor:
         return new
 
     def stop(self) -> None:
-        """Finish the cells in hand, begin no other; a second call gives up on those too. A signal may call it."""
+        """Finish the running cells and begin no other; a second call gives up on those too. A signal may call it."""
         again = self._stopping.is_set()
         self._stopping.set()
         self._told(again)
@@ -122,7 +124,7 @@ class Executor:
     def __call__(
         self, groups: Iterable[Group], rerun_loaded: int = 1, within_s: float = float("inf")
     ) -> Tally:
-        """Measure the groups; some rows again, as long as less than `within_s` seconds have passed.
+        """Measure the groups; measure some rows again, as long as less than `within_s` seconds have passed.
 
         Rows that were timed under load are measured again up to `rerun_loaded` times, rows of solvers that miss their
         level as often as the search for a tolerance asks.
@@ -146,7 +148,7 @@ class Executor:
         return self.tally
 
     def _again(self, groups: list[Group], loaded: bool) -> list[Group]:
-        """What the next pass measures: cells with a tighter tolerance, and those timed under load where asked."""
+        """Return what the next pass measures: cells with a tighter tolerance, and on request those timed under load."""
         found = []
         for group in groups:
             same = [c for c in group.cells if loaded and (group.label, c.name) in self._loaded]
@@ -157,13 +159,13 @@ class Executor:
         return found
 
     def _late(self, attempt: int) -> bool:
-        """Whether the time for measuring again is over; the first attempt has all the time it needs."""
+        """Return whether the time for measuring again is over; the first attempt has all the time it needs."""
         return attempt > 0 and time.monotonic() > self._until
 
     def keep(
         self, group: Group, cell: Cell, measured: dict[str, Any], attempt: int, facts: Mapping[str, Any]
     ) -> None:
-        """Store the row of a cell; of two timings the one taken under less load, told to be the last attempt."""
+        """Store the row of a cell; of two timings keep the one under less load, marked as the last attempt."""
         row = cell.row(measured, facts, group.settings, attempt)
         with self._lock:
             old = self._store.get(key_of(row)) if attempt else None
@@ -186,21 +188,22 @@ class Executor:
     # what an implementation fills in
 
     def _open(self) -> None:
-        """Reach what measures."""
+        """Connect to what measures."""
 
     def _close(self) -> None:
-        """Let go of it."""
+        """Disconnect from what measures."""
 
     def _pass(self, groups: list[Group], attempt: int) -> None:
         """Measure every group once and `keep` each cell."""
         raise NotImplementedError
 
     def _told(self, again: bool) -> None:
-        """A stop was asked for, `again` for the second time."""
+        """React to a request to stop, with `again` for the second request."""
 
 
 class Local(Executor):
-    """On this machine, `jobs` groups side by side, of which one at a time is timed; `env` is added to the workers'."""
+    """Measure on this machine, `jobs` groups side by side, one of them timed at a time; `env` is added to the
+    workers'."""
 
     def __init__(
         self,
@@ -266,7 +269,8 @@ class Local(Executor):
             raise errors[0]
 
     def _bundles(self, groups: list[Group]) -> dict[str, list[Group]]:
-        """The groups by their problem, whatever the seed and the framework: these share programs and references.
+        """Return the groups by their problem, whatever the seed and the framework, since these share programs
+        and references.
 
         With several workers the largest bundle comes first, so that they end at about the same time.
         """
@@ -289,7 +293,7 @@ def make_executor(
     job: str = JOB,
     env: Mapping[str, str] | None = None,
 ) -> Executor:
-    """The executor on this machine, or on the Dask cluster of a scheduler where one is named."""
+    """Return the executor on this machine, or on the Dask cluster of a scheduler where one is named."""
     if scheduler is not None:
         from bench.run.cluster import Cluster
 
@@ -304,7 +308,7 @@ def attended(
     say: Callable[[str], None],
     within_s: float = float("inf"),
 ) -> Tally:
-    """Run with Ctrl-C heard: once finishes the cells in hand, twice ends at once."""
+    """Run with a reaction to Ctrl-C: the first finishes the running cells, the second ends at once."""
 
     def interrupted(*_: object) -> None:
         say("Finishing the cells in hand; press Ctrl-C again to end at once.")

@@ -1,4 +1,4 @@
-"""Run groups in watched workers: what a cell does is its own row, and what a stranger does stays with the stranger.
+"""Run groups in watched workers: each cell has its own row, and foreign code has its own worker.
 
 The solvers of this suite share one worker. A solver that comes from a file or from another package has a worker of its
 own, which is never used for anybody else. Only one of a group's workers runs at any moment: each prepares its cells
@@ -35,7 +35,7 @@ def failure(status: str, reason: str) -> dict[str, Any]:
 
 @dataclass
 class Party:
-    """The cells of a group that share a worker."""
+    """Hold the cells of a group that share a worker."""
 
     group: Group
     stranger: str | None
@@ -45,7 +45,7 @@ class Party:
 
 
 def parties(group: Group) -> list[Party]:
-    """Ours together, and each stranger's own."""
+    """Return our cells together, and those of each foreign solver apart."""
     found: dict[str | None, dict[str, Cell]] = {}
     for cell in group.cells:
         stranger = cell.solver if cell.solver and is_stranger(cell.solver) else None
@@ -54,7 +54,7 @@ def parties(group: Group) -> list[Party]:
 
 
 class GroupRunner:
-    """Runs groups one after the other; a worker is replaced when a cell breaks it."""
+    """Run groups one after the other; a worker is replaced when a cell breaks it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class GroupRunner:
             self._dismiss()
 
     def _advance(self, party: Party, emit: Emit) -> bool:
-        """Let a party prepare its cells or have its round; whether there is more to do."""
+        """Let a party prepare its cells or run its round; return whether there is more to do."""
         if party.events is None:
             if not party.pending or self._stopping.is_set():
                 return False
@@ -118,13 +118,13 @@ class GroupRunner:
         return worker.run(self._job, work, limit, max(120.0, limit), not party.group.settings.accuracy_only)
 
     def _judged(self, party: Party, cell: Cell, told: Any, emit: Emit) -> None:
-        """Emit the row of a cell, unless the judge was killed with everybody else."""
+        """Emit the row of a cell, unless the judge was killed with all other processes."""
         row = self._row(party.group, cell, told)
         if not self._killed:
             emit(cell, row)
 
     def _listen(self, party: Party, events: Iterator[Event], emit: Callable[[Cell, Any], None]) -> Event:
-        """Hear a worker until it rests or ends."""
+        """Receive messages of a worker until it rests or ends."""
         worker, told = self._workers[party.stranger], False
         for event in events:
             if event.kind == "row":
@@ -143,7 +143,8 @@ class GroupRunner:
         raise AssertionError("a worker's events always end with one of its ends")
 
     def _row(self, group: Group, cell: Cell, columns: dict[str, Any]) -> dict[str, Any]:
-        """The columns of a row; what is judged comes from the judge, and what identifies the row from its cell."""
+        """Return the columns of a row; what is judged comes from the judge, and what identifies the row from
+        its cell."""
         if self._job not in JUDGES:
             return columns
         if not isinstance(columns, dict):
@@ -171,7 +172,7 @@ class GroupRunner:
         return failure("crashed", why)
 
     def _ended(self, party: Party, end: Event, emit: Emit) -> bool:
-        """What the end of a job says of the cells that are left; whether they are tried again."""
+        """Record what the end of a job means for the cells that are left, and return whether they are tried again."""
         pending = party.pending
         if end.kind == "done":
             if not self._stopping.is_set():
@@ -220,7 +221,7 @@ class GroupRunner:
 
 
 def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
-    """A solver that ran into its limit in a gradient mode is not tried in that mode at a tighter tolerance.
+    """Skip a solver that reached its limit in a gradient mode at tighter tolerances in that mode.
 
     Another mode is: what took too long may have been the gradient.
     """
@@ -232,5 +233,5 @@ def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
 
 
 def _way(cell: Cell) -> tuple[Any, ...]:
-    """The solver and the gradient mode with its parameters."""
+    """Return the solver and the gradient mode with its parameters."""
     return cell.solver, cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))

@@ -1,4 +1,4 @@
-"""A worker process that may crash, hang or swallow the memory without harm: it is watched from outside.
+"""Run a worker process that may crash, hang or take all memory without harm, since it is watched from outside.
 
 The worker says which cell it has in hand; the watcher adds up each cell's seconds, kills the worker at the
 limit, and reports every end as an event. Nothing the worker prints reaches the terminal: its last words are
@@ -34,7 +34,7 @@ NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what 
 
 
 class Event(NamedTuple):
-    """What became of a unit of work: `row`, `hand`, `say` and `rest` come many times, one of the others ends it."""
+    """Say what became of a unit of work: `row`, `hand`, `say` and `rest` come many times, one of the others ends it."""
 
     kind: Literal["hand", "say", "row", "rest", "done", "died", "timeout", "failed"]
     cell: str | None = None
@@ -42,7 +42,7 @@ class Event(NamedTuple):
 
 
 class Words(pickle.Unpickler):
-    """Reads numbers, texts, containers and arrays; a message that would run code here is refused."""
+    """Read numbers, texts, containers and arrays; a message that would run code here is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module.split(".")[0] == "numpy" and name in NUMBERS) or (module, name) in (
@@ -55,7 +55,7 @@ class Words(pickle.Unpickler):
 
 
 def _still(pid: int) -> bool:
-    """Whether a process stands still or is gone."""
+    """Return whether a process is stopped or gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
@@ -64,7 +64,7 @@ def _still(pid: int) -> bool:
 
 
 class Worker:
-    """One spawned interpreter running `bench.run.worker`; use `run` until an event ends it, then `run` again."""
+    """Control one spawned interpreter of `bench.run.worker`; use `run` until an event ends it, then `run` again."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         ours, theirs = Pipe(duplex=True)
@@ -110,17 +110,17 @@ class Worker:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """Ask for no further cell; the one in hand is finished."""
+        """Request no further cell; the present one is finished."""
         with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
             self._connection.send(("stop", None))
 
     def go(self) -> None:
-        """Let a worker that rests or waits for a verdict go on."""
+        """Let a worker go on that rests or waits for a verdict."""
         with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
             self._connection.send(("go", None))
 
     def pause(self) -> None:
-        """Make the worker and what it started stand still; its keeper goes on, which ends them if we end."""
+        """Stop the worker and what it started; its keeper goes on, which ends them if we end."""
         self._since = time.monotonic()
         while self.alive() and not self._still and time.monotonic() - self._since < STARTING:
             self._still = descendants(self.pid)
@@ -131,7 +131,7 @@ class Worker:
             time.sleep(1e-3)
 
     def resume(self) -> None:
-        """Let it go on; the time between is nobody's."""
+        """Let it go on; the time between is not counted."""
         self._paused, self._since = self._paused + time.monotonic() - self._since, 0.0
         os.pwrite(self._ledger.fileno(), struct.pack("d", self._paused), 0)
         for pid in self._still:
@@ -140,7 +140,7 @@ class Worker:
         self._still = []
 
     def _clock(self) -> float:
-        """Seconds in which the worker could work."""
+        """Return the seconds in which the worker could work."""
         since = self._since
         return (since or time.monotonic()) - self._paused
 
@@ -234,28 +234,28 @@ class Worker:
 
 
 class Quiet:
-    """Lets one group at a time be timed: the workers of everybody else stand still meanwhile."""
+    """Let one group at a time be timed: the workers of all other groups are stopped meanwhile."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._hired: dict[Worker, object] = {}
 
     def hire(self, owner: object, env: Mapping[str, str] | None = None) -> Worker:
-        """A new worker of an owner; it is not started while somebody is timed."""
+        """Return a new worker of an owner; it is not started while another group is timed."""
         with self._lock:
             worker = Worker(env)
             self._hired[worker] = owner
             return worker
 
     def let_go(self, worker: Worker) -> None:
-        """End a worker; one that stands still is ended when it may go on."""
+        """End a worker; one that is stopped is ended when it may go on."""
         with self._lock:
             self._hired.pop(worker, None)
         worker.close()
 
     @contextlib.contextmanager
     def alone(self, owner: object) -> Iterator[None]:
-        """While the body runs, no worker of another owner does."""
+        """Stop the workers of all other owners while the body runs."""
         with self._lock:
             others = [worker for worker, whose in list(self._hired.items()) if whose is not owner]
             for worker in others:

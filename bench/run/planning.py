@@ -1,4 +1,4 @@
-"""Plan a suite; a stranger's code is asked in a process of its own, with a limit.
+"""Plan a suite; foreign code runs in a process of its own, with a limit.
 
 Importing a file, reading a solver's `name`, asking `unsupported` and making a problem all run code of others. Whatever
 that code does, it ends as a reason in the list of what is left out.
@@ -20,7 +20,7 @@ PLANNING_LIMIT = 60.0  # seconds that a stranger's import and answers may take
 
 
 def planned(suite: Suite, memory: int | None = None, limit_s: float = PLANNING_LIMIT) -> Plan:
-    """Every combination of a suite as a cell, or left out with its reason.
+    """Plan every combination of a suite as a cell, or leave it out with its reason.
 
     Args:
         suite: What is to be measured.
@@ -46,7 +46,7 @@ def planned(suite: Suite, memory: int | None = None, limit_s: float = PLANNING_L
 
 
 def _parts(suite: Suite) -> dict[tuple[str | None, str | None], Suite]:
-    """The suite in parts, by the stranger's problem and the stranger's solver that take part in each."""
+    """Return the suite in parts, by the foreign problem and the foreign solver of each."""
     parts: dict[tuple[str | None, str | None], list[Entry]] = {(None, None): []}
     for entry in suite.problems:
         family = entry.family if registry.is_stranger(entry.family) else None
@@ -75,7 +75,7 @@ def _there(text: str) -> None:
 def _ask(
     part: Suite, memory: int | None, family: str | None, solver: str | None, limit_s: float, found: Plan
 ) -> None:
-    """Plan a part in a worker; what goes wrong there is the reason for which the part is left out."""
+    """Plan a part in a worker; an error there is the reason for which the part is left out."""
     worker, answer, reason = Worker(), None, "its code ended without an answer"
     try:
         for event in worker.run(JOB, (part, memory), limit_s, limit_s):
@@ -105,7 +105,7 @@ def _ask(
 
 
 def job(asked: tuple[Suite, int | None], channel: Any) -> None:
-    """The job of the planning process: a plan as plain data."""
+    """Do the job of the planning process: return a plan as plain data."""
     suite, memory = asked
     found = plan(suite, memory)
     plain = lambda cell: (cell.columns, cell.problem, cell.solver)  # noqa: E731

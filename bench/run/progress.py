@@ -1,4 +1,4 @@
-"""Progress of a run: a bar with the time left on a terminal, plain lines elsewhere."""
+"""Show the progress of a run: a bar with the time left on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.store.media import visible
 
 
 class Watch:
-    """Told of every row as it is stored."""
+    """Receive every row as it is stored."""
 
     def __init__(self, total: int, known: int, left_out: int) -> None:
         self._console = Console(stderr=True)
@@ -47,7 +47,7 @@ class Watch:
             self.say(f"{group.label}, {row['solver']} {row['gradient']}: {row['status']}, {row['reason']}")
 
     def hand(self, group: Group, cell: Cell, text: str = "") -> None:
-        """A cell is being prepared or timed: its solver is shown beside the problem."""
+        """Show the solver of a cell that is being prepared or timed beside the problem."""
         self._progress.update(self._task, description=visible(f"{group.label}, {cell.columns['solver']}"))
 
     def say(self, text: str) -> None:

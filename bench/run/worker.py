@@ -1,4 +1,4 @@
-"""The process in which cells are measured: it takes jobs from its watcher and says which cell it has in hand.
+"""Measure cells in a process that takes jobs from its watcher and reports the present cell.
 
 Started by `bench.run.isolation.Worker`, never by hand. It is two processes: a keeper that runs nothing but this file,
 and its child, which does the jobs. When the child ends, or the watcher goes away, the keeper ends everything that the
@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Channel:
-    """What a job may say to its watcher."""
+    """Send what a job may report to its watcher."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class Channel:
         self._connection.send((kind, cell, value, time.perf_counter()))
 
     def _wait(self) -> None:
-        """Until the watcher says that it goes on."""
+        """Wait until the watcher says that it goes on."""
         while True:
             kind, _ = self._connection.recv()
             if kind == "go":
@@ -44,33 +44,34 @@ class Channel:
             self._stopped = self._stopped or kind == "stop"
 
     def hand(self, cell: str | None) -> None:
-        """From now on the time is spent for this cell (None: for all of them, e.g. to build the problem)."""
+        """Report that from now on the time is spent for this cell (None: for all of them, e.g. to build the
+        problem)."""
         self._say("hand", cell)
 
     def row(self, cell: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
-        """A cell is measured: these are its columns. With evidence they are judged first, and this call waits."""
+        """Report the columns of a measured cell. With evidence they are judged first, and this call waits."""
         self._say("row", cell, columns if evidence is None else {**columns, "evidence": evidence})
         if evidence is not None:
             self._wait()
 
     def say(self, text: str) -> None:
-        """How far the cell in hand has come, in a few words."""
+        """Report the progress of the present cell in a few words."""
         self._say("say", None, text)
 
     def rest(self) -> None:
-        """Let the other workers of a group have their round; returns when it is this one's turn again."""
+        """Let the other workers of a group run their round; return when it is this one's turn again."""
         self._say("rest")
         self._wait()
 
     def stopped(self) -> bool:
-        """Whether the watcher asked for no further cell."""
+        """Return whether the watcher requested no further cell."""
         while not self._stopped and self._connection.poll():
             kind, _ = self._connection.recv()
             self._stopped = kind == "stop"
         return self._stopped
 
     def limit_memory(self, allowed: int | None) -> None:
-        """Make an allocation beyond the limit (four fifths of the memory if not told) fail, not the machine."""
+        """Make an allocation beyond the limit (four fifths of the memory by default) fail, not the machine."""
         limit_memory(allowed)
 
     def finish(self, kind: str, value: Any = None) -> None:
@@ -78,7 +79,7 @@ class Channel:
 
 
 def limit_memory(allowed: int | None) -> None:
-    """Make an allocation beyond the limit (four fifths of the memory if not told) fail, not the machine."""
+    """Make an allocation beyond the limit (four fifths of the memory by default) fail, not the machine."""
     import resource
 
     if allowed is None:
@@ -90,7 +91,7 @@ def limit_memory(allowed: int | None) -> None:
 
 
 def serve(connection: Connection) -> None:
-    """Do jobs until nobody asks for more."""
+    """Do jobs until no more are requested."""
     while True:
         try:
             kind, content = connection.recv()
@@ -110,7 +111,7 @@ def serve(connection: Connection) -> None:
 
 
 def told(error: BaseException) -> str:
-    """An error in one line, whatever its own text does when it is asked for."""
+    """Return an error in one line, whatever its own text does when it is read."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     try:
         text = str(error)
@@ -127,7 +128,7 @@ def _set(option: int, value: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below one, as the kernel knows them; none on systems without /proc."""
+    """Return the processes below one, as the kernel knows them; there are none on systems without /proc."""
     found = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -155,7 +156,7 @@ def sweep(child: int) -> None:
 
 
 def keep(child: int, parent: int) -> NoReturn:
-    """Wait for the child's end, the watcher's end or its word; sweep; end as the child did."""
+    """Wait for the child's end, the watcher's end or its message; end what is left; exit as the child did."""
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

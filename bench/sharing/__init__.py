@@ -1,1 +1,1 @@
-"""Rows that leave the machine that measured them: packed, checked where they arrive, listed and fetched."""
+"""Share rows with other machines: pack them, check them where they arrive, list and fetch them."""

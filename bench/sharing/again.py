@@ -1,4 +1,4 @@
-"""A stored row done again: its problem from the seed, its certificate from p, its solution from its solver.
+"""Repeat a stored row: its problem from the seed, its certificate from p, its solution from its solver.
 
 A row may come from anyone. Only registered families and solvers are used, never a file that a row names, and sizes are
 bounded before anything is made.
@@ -27,7 +27,7 @@ FINISHED = ("ok", "not converged")
 
 
 def why_not(row: Mapping[str, Any]) -> str | None:
-    """Why the certificate of a row cannot be computed again, in a sentence; None where it can."""
+    """Return the reason why the certificate of a row cannot be computed again, in a sentence, or None where it can."""
     if row.get("kind") != "compare" or row.get("status") not in FINISHED:
         return "it is no finished row of `gfy compare`"
     if not row.get("p_digest"):
@@ -59,7 +59,7 @@ def _json(value: Any) -> dict[str, Any]:
 
 
 def bench_of(row: Mapping[str, Any], device: str = "cpu") -> Bench:
-    """The problem of a row made again from its seed, in the row's dtype and framework.
+    """Return the problem of a row made again from its seed, in the row's dtype and framework.
 
     Raises:
         GfyValueError: The problem cannot be made here, or is not the one that the row describes.
@@ -88,7 +88,7 @@ def _made(family: str, params: str, seed: int, backend: str, dtype: str, device:
 
 
 def certified(row: Mapping[str, Any], points: Sequence[np.ndarray]) -> dict[str, Any]:
-    """The certificate columns of some points for the problem of a row, computed anew.
+    """Return the certificate columns of some points for the problem of a row, computed again.
 
     Raises:
         GfyError: The problem cannot be made, or the points do not fit it.
@@ -108,7 +108,7 @@ def certified(row: Mapping[str, Any], points: Sequence[np.ndarray]) -> dict[str,
 
 
 def solver_fault(row: Mapping[str, Any]) -> str | None:
-    """Why the solver of a row is not at hand in the version that was measured; None where it is."""
+    """Return the reason why the solver of a row is not available in the measured version, or None where it is."""
     text = str(row["solver"])
     name = registry.parse(text)[0] if not registry.is_file(text) else text
     if name not in registry.solver_classes():
@@ -129,7 +129,7 @@ def solver_fault(row: Mapping[str, Any]) -> str | None:
 
 
 def solved(row: Mapping[str, Any]) -> list[np.ndarray]:
-    """The solutions of a row, computed as they were when it was measured: one array per input.
+    """Return the solutions of a row, computed as they were when it was measured: one array per input.
 
     Raises:
         GfyError: The problem or the solver cannot be made here.

@@ -1,4 +1,4 @@
-"""Published runs: an index that lists them, and their packs, fetched with their checksums and kept in the cache.
+"""Publish runs: an index lists them, and their packs are fetched with their checksums and kept in the cache.
 
 An archive is a folder, or the same folder behind an HTTP address: index.json and one pack per run. Which one is used:
 what is named, then GFY_ARCHIVE, then docs/published of the checkout.
@@ -32,7 +32,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Run:
-    """One published run, as the index tells it."""
+    """Describe one published run, as the index lists it."""
 
     name: str
     sha256: str
@@ -51,7 +51,7 @@ class Run:
 
 
 def place(given: str | None = None) -> str:
-    """The folder or the address of the archive.
+    """Return the folder or the address of the archive.
 
     Raises:
         RecordsError: None is named, and there is no checkout that has one.
@@ -70,7 +70,7 @@ def is_address(where: str) -> bool:
 
 
 def runs(where: str) -> list[Run]:
-    """The runs of an archive, newest first.
+    """Return the runs of an archive, newest first.
 
     Args:
         where: A folder, or an HTTP address.
@@ -92,7 +92,7 @@ def runs(where: str) -> list[Run]:
 
 
 def _run(entry: dict[str, Any]) -> Run:
-    """An entry of an index that anyone may have written: its name becomes a file, its digest is compared."""
+    """Check an entry of an index that anyone may have written: its name becomes a file, its digest is compared."""
     run = Run(**{f.name: entry[f.name] for f in fields(Run)})
     checked_name(run.name)
     if not _DIGEST.fullmatch(run.sha256):
@@ -123,7 +123,8 @@ def chosen(
     since: str | None = None,
     until: str | None = None,
 ) -> list[Run]:
-    """The runs that fit: a problem family, the beginning of a machine's name or of a commit or a version, and dates."""
+    """Return the runs that fit: a problem family, the beginning of a machine's name or of a commit or a
+    version, and dates."""
 
     def fits(run: Run) -> bool:
         return (
@@ -138,7 +139,7 @@ def chosen(
 
 
 def fetch(where: str, name: str) -> Path:
-    """The rows of a published run as a result file in the cache.
+    """Return the rows of a published run as a result file in the cache.
 
     Args:
         where: The archive, a folder or an address.
@@ -179,7 +180,7 @@ def _copy(source: Path, target: Path, digest: str) -> None:
 
 
 def unpacked(pack: Path, target: Path) -> Path:
-    """The rows of a pack as a result file, whole or not there at all; rows that are none are left out."""
+    """Write the rows of a pack as a complete result file or none; what is no row is left out."""
     with tempfile.TemporaryDirectory(prefix="gfy-", dir=target.parent) as folder:
         half = Path(folder) / target.name
         with Store(half) as store:
@@ -217,7 +218,7 @@ def add(pack: Path, folder: Path, solve: bool = True) -> Findings:
 
 
 def described(pack: Path) -> Run:
-    """The entry of a pack in an index; machines and problems are read from its rows."""
+    """Return the entry of a pack in an index; machines and problems are read from its rows."""
     found = read(pack)
 
     def several(column: str) -> list[str]:
@@ -241,7 +242,8 @@ def write_index(folder: Path, found: Sequence[Run]) -> None:
 
 
 def faults(folder: Path) -> list[str]:
-    """What is wrong with the index of a folder, a sentence each: packs that are missing, changed or not listed."""
+    """Return what is wrong with the index of a folder, one sentence each: packs that are missing, changed or
+    not listed."""
     listed = {run.file: run for run in runs(str(folder))}
     there = {path.name: path for path in folder.glob("*.zip")}
     said = [f"{name} is not listed: `gfy archive add` lists it." for name in sorted(set(there) - set(listed))]

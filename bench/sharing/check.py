@@ -1,4 +1,4 @@
-"""Check a pack that someone sent: what was changed is named, and a sample of the rows is certified again.
+"""Check a pack that someone sent: every change is named, and a sample of the rows is certified again.
 
 Four questions, each of which names the rows that fail it. Does every row say what was packed (checksums)? Do its
 columns agree with each other (times with their samples, the status with the certificate)? Does the certificate of the
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Findings:
-    """What a check found: faults name what is wrong, notes what could not be looked at."""
+    """Hold what a check found: faults name what is wrong, notes what could not be checked."""
 
     pack: Pack
     faults: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Findings:
 
     @property
     def verdict(self) -> str:
-        """The check in one sentence."""
+        """Return the check in one sentence."""
         rows = f"{len(self.pack.rows)} rows of {', '.join(self.pack.machines)}"
         if self.faults:
             return f"{self.pack.name}: refused, {len(self.faults)} faults in {rows}."
@@ -63,7 +63,7 @@ class Findings:
 
 
 def check(path: Path, solve: bool = True, say: Say = lambda text: None) -> Findings:
-    """Check a pack; nothing that it names is run but registered problems and solvers.
+    """Check a pack; of all that it names, only registered problems and solvers are run.
 
     Args:
         path: The pack.
@@ -92,7 +92,7 @@ def check(path: Path, solve: bool = True, say: Say = lambda text: None) -> Findi
 
 
 def _row(row: Row, found: Findings) -> bool:
-    """Whether a row is one at all; its faults are added."""
+    """Return whether a row is one at all; its faults are added."""
     key = str(row.get("key"))
     reason = fault(row)
     if reason is not None:
@@ -120,7 +120,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def inconsistent(row: Mapping[str, Any]) -> list[str]:
-    """Columns of a row that cannot stand beside each other, a clause each."""
+    """Return the columns of a row that contradict each other, one clause each."""
     said = []
     for prefix, column in (("steady", "samples"), ("backward", "backward_samples")):
         samples = json.loads(row[column]) if row[column] else []
@@ -189,7 +189,7 @@ def _again(row: Row, points: list[np.ndarray] | None, found: Findings, solve: bo
 
 
 def _differing(row: Mapping[str, Any], columns: Mapping[str, Any]) -> list[str]:
-    """The certificate columns of a row that its p does not give, a clause each."""
+    """Return the certificate columns of a row that its p does not give, one clause each."""
     scale = max(1.0, abs(columns["value"]))
     said = []
     for name, absolute in ABSOLUTE.items():

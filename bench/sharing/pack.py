@@ -1,4 +1,4 @@
-"""A pack is the file in which a run travels: its rows, the points of a sample of them, and what vouches for both.
+"""Read and write packs, the files in which a run is shared: its rows, the points of a sample, and their checksums.
 
 A pack is a ZIP archive of three members, none of which can run anything when it is read:
 
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pack:
-    """A run as it travels; `points` holds the solutions of the sampled rows by key, one array per input."""
+    """Hold a run for sharing; `points` holds the solutions of the sampled rows by key, one array per input."""
 
     manifest: dict[str, Any]
     rows: list[Row]
@@ -49,12 +49,12 @@ class Pack:
 
 
 def row_digest(row: Mapping[str, Any]) -> str:
-    """The SHA-256 of everything that a row says; columns without a value do not count."""
+    """Return the SHA-256 of everything that a row says; columns without a value do not count."""
     return content_hash({name: value for name, value in row.items() if value is not None})
 
 
 def checked_name(name: str) -> str:
-    """The name of a run, which becomes the name of a file; anything but letters, digits and ._- is refused."""
+    """Return the name of a run, which becomes the name of a file; anything but letters, digits and ._- is refused."""
     if not NAME.fullmatch(name):
         raise RecordsError(f"name is {name!r}; it must be made of letters, digits, '.', '_' and '-'.")
     return name
@@ -115,7 +115,7 @@ def read(path: Path) -> Pack:
 
 
 def member_faults(path: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """A sentence for every member that is not the one that was packed."""
+    """Return a sentence for every member that differs from the one that was packed."""
     members = _members(path)
     return [
         f"{name} was changed after it was packed: its SHA-256 is not the one in the manifest."
@@ -152,7 +152,7 @@ def _bounded(archive: zipfile.ZipFile, name: str, size: int) -> bytes:
 
 
 def fault(row: Row) -> str | None:
-    """Why something is no row of a store, in a sentence; None where it is one."""
+    """Return the reason why something is no row of a store, in a sentence, or None where it is one."""
     try:
         complete(row)
     except RecordsError as error:
@@ -161,12 +161,13 @@ def fault(row: Row) -> str | None:
 
 
 def sound(row: Row) -> bool:
-    """Whether something is a row of a store."""
+    """Return whether something is a row of a store."""
     return fault(row) is None
 
 
 def _whole(row: Row) -> Row:
-    """A row with every column; what does not fit is left for the check to name, so that other rows are checked too."""
+    """Return a row with every column; what does not fit is left for the check to name, so that other rows are
+    checked too."""
     return complete(row) if sound(row) else row
 
 

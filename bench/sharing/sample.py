@@ -1,4 +1,4 @@
-"""Which rows of a pack are certified again: chosen by the rows themselves, so that nobody picks them."""
+"""Choose which rows of a pack are certified again; the rows themselves decide it, so that nobody can choose them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEWEST = 5
 
 
 def sampled(rows: Sequence[Row], share: float = SHARE) -> list[str]:
-    """The keys of the rows to certify again.
+    """Return the keys of the rows to certify again.
 
     The draw is seeded with the content of all rows: changing any row, to put another one into the sample or out of it,
     draws a new sample.

@@ -1,4 +1,4 @@
-"""Pack a run so that others can check it: refused where it cannot be checked, with the points of a sample."""
+"""Pack a run so that others can check it, with the points of a sample; refuse it where it cannot be checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 class Submitted(NamedTuple):
-    """The pack, its file, and a sentence per sampled row whose solution could not be repeated bit by bit."""
+    """Hold the pack, its file, and a sentence per sampled row whose solution could not be repeated bit by bit."""
 
     path: Path
     pack: Pack
@@ -102,7 +102,7 @@ def _refuse(rows: Sequence[Row], store: Path) -> None:
 
 
 def _repeat(row: Row, points: dict[str, list[np.ndarray]]) -> str | None:
-    """Solve a row again and keep its points where they are those that were measured; else the reason."""
+    """Solve a row again and keep its points where they equal the measured ones; else keep the reason."""
     reason = again.solver_fault(row)
     if reason is not None:
         return reason

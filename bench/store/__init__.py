@@ -1,4 +1,4 @@
-"""Where measured rows are kept: one SQLite file, one transaction per row, so that no finished row is lost.
+"""Keep measured rows in one SQLite file, with one transaction per row, so that no finished row is lost.
 
 A row is a flat dictionary with the columns of `schema.COLUMNS`; `keys.key_of` makes its key from what its kind says
 identifies it, so that a second run knows what is missing and two files can be merged. Standard library and pandas

@@ -1,4 +1,4 @@
-"""What a timing depends on besides the code: machine, versions, commit and threads."""
+"""Record what a timing depends on besides the code: machine, versions, commit and threads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _run(*command: str) -> str:
 
 
 def cores() -> int:
-    """The processors this process may use."""
+    """Return the number of processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -72,14 +72,14 @@ def _memory() -> int:
 
 @cache
 def gpus() -> tuple[str, ...]:
-    """The names of the graphics processors, asked of the driver's own tool (no framework is woken up)."""
+    """Return the names of the graphics processors from the driver's own tool, without importing a framework."""
     listed = _run("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
     return tuple(line.strip() for line in listed.splitlines())
 
 
 @cache
 def machine_info() -> dict[str, Any]:
-    """What stays the same from one run to the next on this machine; `machine()` is its hash."""
+    """Return what stays the same from one run to the next on this machine; `machine()` is its hash."""
     identity = _read("/etc/machine-id")
     return {
         "cpu": _cpu(),
@@ -97,7 +97,7 @@ def machine_info() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """A short name for this machine and its thread settings: rows of different names are never compared."""
+    """Return a short name for this machine and its thread settings: rows of different names are never compared."""
     info = machine_info()
     return f"{info['arch']}-{info['cores']}c-{content_hash(info)[:8]}"
 
@@ -110,14 +110,15 @@ def version(library: str) -> str | None:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds one of our optional groups here: to a checkout, or to an installed package."""
+    """Return the command that adds one of our optional groups here: to a checkout, or to an installed package."""
     if (ROOT / "pyproject.toml").is_file():
         return f"python -m pip install -c constraints.txt -e '.[{extra}]'"
     return f"python -m pip install 'gfy-suite[{extra}]'"
 
 
 def fingerprint(*places: Path) -> str:
-    """A hash of the Python sources in some files and folders: which code was measured, committed or not."""
+    """Return a hash of the Python sources in some files and folders, which names the measured code, committed
+    or not."""
     digest = hashlib.sha256()
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
@@ -128,21 +129,22 @@ def fingerprint(*places: Path) -> str:
 
 @cache
 def library_fingerprint() -> str:
-    """The mathematics and the solvers' shared parts: a change there makes every stored row another row."""
+    """Return the hash of the mathematics and the solvers' shared parts: a change there makes every stored row
+    another row."""
     return fingerprint(ROOT / "gfy", *sorted((ROOT / "solvers").glob("*.py")))
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Every library a timing depends on, without importing any of them."""
+    """Return the version of every library that a timing depends on, without importing any of them."""
     found = {name: version(name) for name in LIBRARIES}
     return {"python": platform.python_version()} | {n: v for n, v in found.items() if v is not None}
 
 
 @cache
 def git() -> tuple[str | None, bool | None]:
-    """The commit of this checkout and whether it has changes of its own; of an installed package, the commit that
-    pip fetched it from, or (None, None)."""
+    """Return the commit of this checkout and whether it has changes of its own; for an installed package, the
+    commit that pip fetched it from, or (None, None)."""
     if not (ROOT / ".git").exists():  # the folder of packages may lie inside the checkout of another project
         return _installed_commit()
     commit = _run("git", "rev-parse", "HEAD")
@@ -152,7 +154,7 @@ def git() -> tuple[str | None, bool | None]:
 
 
 def _installed_commit() -> tuple[str | None, bool | None]:
-    """The commit in the record that pip keeps of a package it took from a repository (PEP 610)."""
+    """Return the commit in the record that pip keeps of a package it took from a repository (PEP 610)."""
     try:
         record = metadata.distribution("gfy-suite").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -162,7 +164,7 @@ def _installed_commit() -> tuple[str | None, bool | None]:
 
 
 def row_facts() -> dict[str, Any]:
-    """The columns of a row that say where and with what it was measured."""
+    """Return the columns of a row that say where and with what it was measured."""
     commit, dirty = git()
     return {
         "machine": machine(),

@@ -1,4 +1,4 @@
-"""The SQLite file behind a store: how it is told apart, made, opened, and what is said where that fails."""
+"""Handle the SQLite file behind a store: recognise it, make it, open it, and say in a sentence where that fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_header(path: Path) -> None:
 
 
 def schema_of(connection: sqlite3.Connection, path: Path) -> int:
-    """The schema of a store, 0 for a database with nothing in it; a sentence for anything else."""
+    """Return the schema of a store, 0 for an empty database, and raise a sentence for anything else."""
     with _snapshot(connection):  # another program may be making the file at this moment
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -87,7 +87,7 @@ def schema_of(connection: sqlite3.Connection, path: Path) -> int:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Several reads of one state of the file."""
+    """Group several reads of one state of the file."""
     inside = connection.in_transaction
     if not inside:
         connection.execute("BEGIN")
@@ -99,7 +99,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def present(connection: sqlite3.Connection) -> list[str]:
-    """The columns that the file has, in its order."""
+    """Return the columns that the file has, in its order."""
     return [str(r[1]) for r in connection.execute("PRAGMA table_info(rows)")]
 
 

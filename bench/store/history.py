@@ -1,4 +1,4 @@
-"""Stored rows as histories: the same cell measured at one commit after another, on one machine."""
+"""Read stored rows as histories: the same cell measured at one commit after another, on one machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CELL = (
 
 
 def series(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The histories in some rows, by a name that says what was measured.
+    """Return the histories in some rows, by a name that says what was measured.
 
     Args:
         frame: Rows of stores; those without a commit, with changes of their own or unfinished are left out.
@@ -45,7 +45,7 @@ def series(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def label(cell: dict[str, Any]) -> str:
-    """What a cell is called on a page: problem, solver, gradient mode, framework, dtype, tolerance, machine."""
+    """Return the name of a cell on a page: problem, solver, gradient mode, framework, dtype, tolerance, machine."""
     tol = cell["tol"]
     parts = [cell["problem"], cell["solver"], cell["gradient"], cell["backend"], cell["dtype"]]
     parts.append(None if tol is None or tol != tol else f"tol {tol:g}")

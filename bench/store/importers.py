@@ -1,4 +1,4 @@
-"""pytest-benchmark's JSON, asv's results and the rows of `gfy compare` in one tidy pandas frame.
+"""Import pytest-benchmark's JSON, asv's results and the rows of `gfy compare` into one tidy pandas frame.
 
 One row is one measured cell, with the columns of `bench.store.schema`; `source` names the file it came from.
 Stored again with `python -m bench.store.importers FILE... --out all.sqlite`, the reports read it like any result file.
@@ -39,7 +39,7 @@ ASV_COLUMNS = {
 
 
 def tidy(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> pd.DataFrame:
-    """Every cell of some result files and folders: stores, pytest-benchmark JSON, asv results."""
+    """Return every cell of some result files and folders: stores, pytest-benchmark JSON, asv results."""
     import pandas as pd
 
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
@@ -82,7 +82,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def pytest_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per benchmark of a pytest-benchmark file; `extra_info` may name any column of a row."""
+    """Return one row per benchmark of a pytest-benchmark file; `extra_info` may name any column of a row."""
     info = content["machine_info"]
     commit = content.get("commit_info") or {}
     for bench in content["benchmarks"]:
@@ -109,7 +109,7 @@ def pytest_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def asv_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per cell of an asv file: the suites' benchmarks of equal parameters become its columns."""
+    """Return one row per cell of an asv file: the suites' benchmarks of equal parameters become its columns."""
     cells: dict[tuple[str, tuple[Any, ...]], dict[str, Any]] = {}
     fields = content["result_columns"]
     machine = content.get("params") or {}
@@ -142,7 +142,7 @@ def _literal(text: str) -> Any:
 def _asv_cell(
     content: dict[str, Any], machine: dict[str, Any], suite: str, params: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """The columns that an asv cell's parameters name, by their kind: the suites share one order of them."""
+    """Return the columns that an asv cell's parameters name, by their kind: the suites share one order of them."""
     row: dict[str, Any] = {
         "kind": "asv", "status": "ok",
         "git_commit": content["commit_hash"], "machine": machine.get("machine"),
@@ -156,7 +156,7 @@ def _asv_cell(
 
 
 def asv_parameters(params: tuple[Any, ...]) -> dict[str, Any]:
-    """solver, problem, k, batch, backend (`"jax:cpu"`), dtype in the suites' order, as columns."""
+    """Return solver, problem, k, batch, backend (`"jax:cpu"`), dtype in the suites' order, as columns."""
     named = dict(zip(("solver", "problem", "k", "batch", "backend", "dtype"), params, strict=False))
     backend, _, device = str(named.get("backend") or "").partition(":")
     return named | {"backend": backend or None, "device": device or None, "family": named.get("problem")}

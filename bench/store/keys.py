@@ -1,4 +1,4 @@
-"""Rows in their stored form, and the one function that makes their keys.
+"""Bring rows into their stored form, and make their keys in one function.
 
 The key of a row is the SHA-256 of its kind and of the identifying values that its kind declares. Values that are
 missing are left out, so that a kind may declare a further column without changing the keys of the rows before it.
@@ -21,7 +21,7 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 
 
 def canonical(value: Any) -> str:
-    """JSON text that is equal for equal values: sorted keys, no spaces, NaN written as null."""
+    """Return JSON text that is equal for equal values: sorted keys, no spaces, NaN written as null."""
     try:
         return _encode(value)
     except (TypeError, ValueError):  # numbers of numpy, sets, NaN and infinities: written out one by one
@@ -34,7 +34,7 @@ _encode = json.JSONEncoder(
 
 
 def content_hash(value: Any) -> str:
-    """The SHA-256 of a value's canonical JSON."""
+    """Return the SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(whole(canonical(value)).encode()).hexdigest()
 
 
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 def visible(text: object) -> str:
-    """A text with everything in it shown: half characters and control characters become their escapes.
+    """Return a text in which half characters and control characters are shown as their escapes.
 
     Example:
         >>> visible("red: \\x1b[31m")
@@ -62,12 +62,12 @@ def visible(text: object) -> str:
 
 
 def whole(text: str) -> str:
-    """JSON text in which half a character stands as its escape, which JSON reads back."""
+    """Return JSON text in which half a character is written as its escape, which JSON reads back."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def coerce(name: str, value: Any) -> Any:
-    """A column's value as SQLite stores it; a value of the wrong kind gets a sentence."""
+    """Return a column's value as SQLite stores it; raise a sentence for a value of the wrong kind."""
     kind = COLUMNS[name]
     if value is None:
         return None
@@ -85,7 +85,7 @@ def coerce(name: str, value: Any) -> Any:
 
 
 def identity_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that identify a row, in their stored form: those that its kind declares and that are there.
+    """Return the values that identify a row, in their stored form: those that its kind declares and that are present.
 
     Args:
         row: Columns by name; more than the identifying ones may be given.
@@ -116,12 +116,12 @@ def _check(name: str, value: Any, allowed: Collection[str]) -> None:
 
 
 def key_of(row: Mapping[str, Any]) -> str:
-    """The key of a row: measuring the same cell again gives the same key."""
+    """Return the key of a row; measuring the same cell again gives the same key."""
     return content_hash(identity_of(row))
 
 
 def complete(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with every column in its stored form, checked; key, schema and time are filled in.
+    """Return a row with every column in its stored form, checked; key, schema and time are filled in.
 
     Raises:
         RecordsError: A column is unknown, a value does not fit its column, or a key is given that is not the row's.

@@ -1,4 +1,4 @@
-"""What is done with finished result files: export them, merge those of several machines, verify them."""
+"""Handle finished result files: export them, merge those of several machines, verify them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ File = str | PathLike[str]
 
 
 def export(sources: Sequence[File], out: File, force: bool = False) -> int:
-    """Write the rows of some stores as one Parquet or CSV file (by its ending); returns how many rows."""
+    """Write the rows of some stores as one Parquet or CSV file (by its ending); return how many rows."""
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
         raise RecordsError(f"{target} must end in .parquet or .csv: the ending chooses the format.")
@@ -58,7 +58,7 @@ class Merged(NamedTuple):
 
 
 def better(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether a second row of the same cell should replace the first: finished, then quiet, then newer."""
+    """Return whether a second row of the same cell should replace the first: finished, then quiet, then newer."""
 
     def rank(row: dict[str, Any]) -> tuple[bool, bool, str]:
         return row["status"] in ("ok", "not converged"), not row["loaded"], str(row["created"])
@@ -67,7 +67,7 @@ def better(new: dict[str, Any], old: dict[str, Any]) -> bool:
 
 
 def merge(out: File, sources: Sequence[File]) -> Merged:
-    """Bring the rows of several stores into one; of two rows of one cell the better is kept."""
+    """Merge the rows of several stores into one; of two rows of one cell the better is kept."""
     frames = [read(source) for source in sources]
     chosen: dict[str, dict[str, Any]] = {}
     added = replaced = kept = 0
@@ -88,7 +88,7 @@ def merge(out: File, sources: Sequence[File]) -> Merged:
 
 
 def verify(path: File) -> list[str]:
-    """Everything that is wrong with a store, a sentence each; an empty list when it is sound."""
+    """Return everything that is wrong with a store, one sentence each; the list is empty when it is sound."""
     with opened(path) as connection:  # header, program, schema, tables and columns are checked on the way
         answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
         schema = schema_of(connection, Path(path))
@@ -107,7 +107,7 @@ def verify(path: File) -> list[str]:
 
 
 def row_faults(row: dict[str, Any]) -> list[str]:
-    """Everything that is wrong with one row by itself, a sentence each."""
+    """Return everything that is wrong with one row by itself, one sentence each."""
     name = str(row["key"])[:12]
     faults = []
     if row["schema"] != SCHEMA:
@@ -133,7 +133,7 @@ def row_faults(row: dict[str, Any]) -> list[str]:
 
 
 def _figure_faults(row: dict[str, Any]) -> list[str]:
-    """Figures of a row that contradict each other: one of them was changed after it was measured."""
+    """Return the figures of a row that contradict each other, since one of them was changed after it was measured."""
     faults = []
     samples = json.loads(row["samples"]) if row["samples"] else None
     if samples and row["steady_s"] is not None and abs(min(samples) - row["steady_s"]) > 1e-6 * min(samples):

@@ -1,4 +1,4 @@
-"""Names are data: one function per medium that makes any text harmless there.
+"""Make any text harmless in a medium, with one function per medium: names are data.
 
 A solver, a problem or a reason may hold whatever its author wrote: control characters, half characters, markup,
 formulas, slashes. `visible` is applied where a text becomes part of a row, the others where a text leaves for their
@@ -17,7 +17,7 @@ _UNSAFE = re.compile(r"[^\w.()=+ -]")
 
 
 def terminal(text: object) -> str:
-    """A text for a terminal library that reads markup: every bracket and backslash is itself."""
+    """Return a text for a terminal library that reads markup, with every bracket and backslash escaped."""
     shown = visible(text)
     escaped = re.sub(r"(\\*)(\[[a-zA-Z/@#].*?\])", lambda m: f"{m[1]}{m[1]}\\{m[2]}", shown)
     backslashes = len(escaped) - len(escaped.rstrip("\\"))
@@ -25,13 +25,13 @@ def terminal(text: object) -> str:
 
 
 def csv_text(text: object) -> str:
-    """A text that a spreadsheet does not take for a formula."""
+    """Return a text that a spreadsheet does not take for a formula."""
     shown = visible(text)
     return f"'{shown}" if _FORMULA.match(shown) else shown
 
 
 def file_name(text: object) -> str:
-    """A text as the name of a file in the folder where it is put: no separators, not hidden, not too long.
+    """Return a text as the name of a file in its folder: without separators, not hidden, not too long.
 
     Example:
         >>> file_name("../../etc/passwd")

@@ -1,4 +1,4 @@
-"""Rows and files of the first schema in the form of this one.
+"""Convert rows and files of the first schema to this one.
 
 The first schema kept the parameters of the gradient mode inside `solver_params`, the fingerprint of the problem's file
 inside `problem_params`, and the settings and figures of the pass with a gradient inside `extra`; and it had four ways
@@ -41,7 +41,7 @@ _RECIPES = (1, 2, 3)  # of the multilabel tables, as long as the first schema wa
 
 
 def migrated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the first schema as a complete row of this one; its key is made anew."""
+    """Return a row of the first schema as a complete row of this one; its key is made again."""
     given = {name: value for name, value in row.items() if name in COLUMNS and name not in ("key", "schema")}
     given |= {
         name: json.loads(given[name]) if given.get(name) is not None else None
@@ -56,7 +56,7 @@ def migrated(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lift(row: dict[str, Any]) -> None:
-    """What every kind of row may have hidden, moved to its column."""
+    """Move what every kind of row may have hidden to its column."""
     extra = row["extra"]
     if isinstance(extra, dict) and row["kind"] == "compare":
         row |= {column: extra.pop(name) for name, column in _FROM_EXTRA.items() if name in extra}
@@ -70,7 +70,7 @@ def _lift(row: dict[str, Any]) -> None:
 
 
 def _multilabel(row: dict[str, Any], old_key: str) -> None:
-    """Loss, spread and the paper's figure become columns; what decides the cell is told from what was found."""
+    """Move loss, spread and the paper's figure to columns; separate what determines the cell from what was found."""
     params, extra = row["problem_params"], row["extra"]
     if params.get("study"):
         _study(row)
@@ -83,7 +83,7 @@ def _multilabel(row: dict[str, Any], old_key: str) -> None:
 
 
 def _recipe(row: Mapping[str, Any], old_key: str) -> int | str:
-    """The version of the recipe, which the first schema had in the key alone."""
+    """Return the version of the recipe, which the first schema had in the key alone."""
     params = row["problem_params"]
     effort = {name: params.get(name) for name in ("epochs", "penalties", "rates", "seeds", "decay")}
     cell = {
@@ -109,7 +109,7 @@ def _study(row: dict[str, Any]) -> None:
 
 
 def _imitation(row: dict[str, Any]) -> None:
-    """Spread and compile time become columns; the simulator's versions, which decide a return, join the rest."""
+    """Move spread and compile time to columns; the simulator's versions, which determine a return, join the rest."""
     params, extra = row["problem_params"], row["extra"]
     row["score_sd"], row["compile_s"] = extra.pop("sd", None), extra.pop("compile_s", None)
     known = json.loads(row["versions"])
@@ -117,7 +117,7 @@ def _imitation(row: dict[str, Any]) -> None:
 
 
 class Migrated(NamedTuple):
-    """What became of the rows of a file."""
+    """Count what became of the rows of a file."""
 
     rows: int
     dropped: int  # older ones of two rows that say the same cell

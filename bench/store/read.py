@@ -1,4 +1,4 @@
-"""From result files to pandas frames, without changing the files. A file of the first schema is read as its
+"""Read result files as pandas frames, without changing the files. A file of the first schema is read as its
 migrated rows."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPES = {"REAL": "float64", "INTEGER": "Int64", "TEXT": "object", "JSON": "obje
 
 
 def typed(rows: Iterable[Iterable[Any]]) -> pd.DataFrame:
-    """A frame with the store's columns and fixed types, also when it has no rows at all."""
+    """Return a frame with the store's columns and fixed types, also when it has no rows at all."""
     import pandas as pd
 
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
@@ -33,21 +33,21 @@ def typed(rows: Iterable[Iterable[Any]]) -> pd.DataFrame:
 
 
 def plain_rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of a frame as dictionaries of the store's columns, with None for what is missing."""
+    """Return the rows of a frame as dictionaries of the store's columns, with None for what is missing."""
     shown = frame[[name for name in COLUMNS if name in frame]].astype(object)
     for values in shown.where(shown.notna(), None).to_dict("records"):
         yield {str(name): value for name, value in values.items()}
 
 
 def frame_of(connection: sqlite3.Connection) -> pd.DataFrame:
-    """All rows of an open store of this schema, oldest first; a column that the file lacks has no values."""
+    """Return all rows of an open store of this schema, oldest first; a column that the file lacks has no values."""
     known = set(present(connection))
     names = ", ".join(f'"{n}"' if n in known else f'NULL AS "{n}"' for n in COLUMNS)
     return typed(connection.execute(f"SELECT {names} FROM rows ORDER BY created, key").fetchall())
 
 
 def stored_rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
-    """All rows of an open store as its own file has them, oldest first."""
+    """Return all rows of an open store as its own file has them, oldest first."""
     names = present(connection)
     for values in connection.execute("SELECT * FROM rows ORDER BY created, key"):
         yield dict(zip(names, values, strict=True))
@@ -55,7 +55,7 @@ def stored_rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
-    """A store open for reading, its header and schema checked; nothing is changed or left beside the file.
+    """Open a store for reading, its header and schema checked; nothing is changed or left beside the file.
 
     SQLite makes side files where it reads a write-ahead log. Without a log the file is read as one that does not
     change; a log that no program has open is read from a copy.
@@ -82,7 +82,7 @@ def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 
 def misfits(connection: sqlite3.Connection) -> list[str]:
-    """A sentence for each value that is not of the type of its column."""
+    """Return a sentence for each value that is not of the type of its column."""
     found = []
     known = set(present(connection))
     for name, kind in COLUMNS.items():
@@ -98,7 +98,7 @@ def misfits(connection: sqlite3.Connection) -> list[str]:
 
 
 def read(path: str | PathLike[str]) -> pd.DataFrame:
-    """The rows of one store without changing it, also from a folder that cannot be written."""
+    """Return the rows of one store without changing it, also from a folder that cannot be written."""
     with opened(path) as connection:
         schema = schema_of(connection, Path(path))
         wrong = misfits(connection) if schema else []
@@ -112,7 +112,7 @@ def read(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def load(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> pd.DataFrame:
-    """The rows of one or several result files under each other; the column `source` names the file.
+    """Return the rows of one or several result files in one frame; the column `source` names the file.
 
     Args:
         paths: One file, or several.

@@ -1,4 +1,4 @@
-"""What a stored row may say: every column declared once, and what identifies a row of each kind.
+"""Define what a stored row may say: every column is declared once, with what identifies a row of each kind.
 
 A column that is declared here appears in new stores, in `gfy records export`, in the report's table of rows and in
 `docs/reference/rows.md`. A file written before the column existed opens as it is, and the value is missing there.
@@ -14,12 +14,12 @@ STATUSES = ("ok", "not converged", "timeout", "crashed", "not finite", "unsuppor
 
 
 class RecordsError(ValueError):
-    """A store, a row or an export that cannot be used; the message is one sentence for a person."""
+    """A store, a row or an export cannot be used; the message is one sentence for a person."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a row.
+    """Describe one column of a row.
 
     Attributes:
         name: How rows, exports and tables call it.
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Section:
-    """Columns that belong together, as the reference page shows them."""
+    """Hold columns that belong together, as the reference page shows them."""
 
     title: str
     columns: tuple[Column, ...]
@@ -47,7 +47,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of row: what it is, and the columns whose values identify a row of it."""
+    """Describe a kind of row: what it is, and the columns whose values identify a row of it."""
 
     about: str
     identity: tuple[str, ...]
@@ -199,7 +199,7 @@ KINDS: dict[str, Kind] = {
 
 
 def reference() -> str:
-    """The tables of `docs/reference/rows.md`: every column and every kind, in Markdown."""
+    """Return the tables of `docs/reference/rows.md`: every column and every kind, in Markdown."""
     lines: list[str] = []
     for section in SECTIONS:
         lines += [f"## {section.title}", ""]

@@ -1,4 +1,4 @@
-"""The result file that a run writes to: rows are put, asked for by key, and survive a kill.
+"""Write the result file of a run: rows are put, found by key, and survive a kill.
 
 Every `put` is a transaction of its own in SQLite's write-ahead log with `synchronous = NORMAL`: a row that was put is
 there after the process is killed at any moment, and no row is ever half there. Only a power failure may take the rows
@@ -28,7 +28,7 @@ _INSERT = f"INSERT OR REPLACE INTO rows ({_NAMES}) VALUES ({', '.join('?' for _ 
 
 
 class Store:
-    """The result file of one or many runs: open or create it, `put` rows, ask `has` and `get`, read `frame`.
+    """Open or create the result file of one or many runs: `put` rows, query `has` and `get`, read `frame`.
 
     Safe for several processes at once and for several threads of one process. Opening takes no longer for a store
     of many rows than for an empty one.
@@ -92,7 +92,7 @@ class Store:
         run("COMMIT")
 
     def put(self, row: Mapping[str, Any]) -> str:
-        """Store one row in one transaction (a row of the same key is replaced); returns its key."""
+        """Store one row in one transaction (a row of the same key is replaced), and return its key."""
         full = complete(row)
         with self._lock, sentences(self.path):
             # A statement outside BEGIN is its own transaction: there whole after a kill, or not at all.
@@ -100,7 +100,7 @@ class Store:
         return str(full["key"])
 
     def put_many(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Store some rows in one transaction: all of them are there afterwards, or none; returns how many."""
+        """Store some rows in one transaction: all of them are there afterwards, or none; return how many."""
         full = [list(complete(row).values()) for row in rows]
         with self._lock, sentences(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
@@ -114,12 +114,12 @@ class Store:
         return len(full)
 
     def has(self, key: str) -> bool:
-        """Whether a row of this key is stored."""
+        """Return whether a row of this key is stored."""
         with self._lock, sentences(self.path):
             return self._connection.execute("SELECT 1 FROM rows WHERE key = ?", (key,)).fetchone() is not None
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """One stored row as a dictionary (JSON columns stay text), or None."""
+        """Return one stored row as a dictionary (JSON columns stay text), or None."""
         with self._lock, sentences(self.path):
             row = self._connection.execute(f"SELECT {_NAMES} FROM rows WHERE key = ?", (key,)).fetchone()
             return None if row is None else dict(zip(COLUMNS, row, strict=True))
@@ -129,7 +129,7 @@ class Store:
             return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def frame(self) -> pd.DataFrame:
-        """All rows, one column each of `COLUMNS`, oldest first."""
+        """Return all rows, oldest first, with one column for each of `COLUMNS`."""
         with self._lock, sentences(self.path):
             return frame_of(self._connection)
 
