@@ -3,7 +3,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["nox>=2025.11.12"]
 # ///
-"""Every job of the project, each setting itself up: `nox -l` lists them, `nox -s NAME -- ARGS` runs one."""
+"""Run every job of the project; each sets itself up: `nox -l` lists them, `nox -s NAME -- ARGS` runs one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LAYERS = ("cvxpylayers", "diffcp", "pyepo", "pathos", "dill", "multiprocess", "p
 
 
 def peers_that_are_layers(session: nox.Session, *names: str) -> None:
-    """Install peers into the shared environment without what they ask for; where they cannot be had, they are left out.
+    """Install peers into the shared environment without their requirements; a peer that is not available is left out.
 
     qpth wants a numpy below 2, which JAX cannot have, and runs with a newer one.
     """
@@ -79,7 +79,8 @@ def tests_portable(session: nox.Session) -> None:
 
 @in_everything()
 def walk(session: nox.Session) -> None:
-    """Walk every energy and write docs/walk.md, or renew the rows of some: `nox -s walk -- Pairwise`."""
+    """Test every energy in all combinations and write docs/walk.md, or renew the rows of some: `nox -s walk
+    -- Pairwise`."""
     run(session, "python", "-m", "tests.walk.table", *session.posargs, **ONE_THREAD)
 
 
@@ -128,39 +129,39 @@ def typecheck(session: nox.Session) -> None:
 
 @in_everything()
 def compare(session: nox.Session) -> None:
-    """Measure solvers x gradient modes x problems and write the report: `gfy compare`."""
+    """Measure all solvers with all gradient modes on all problems and write the report: `gfy compare`."""
     peers_that_are_layers(session, *LAYERS)
     run(session, "gfy", "compare", *session.posargs)
 
 
 @in_everything()
 def report(session: nox.Session) -> None:
-    """Turn stored rows into the report: `gfy report`."""
+    """Write the report of stored rows: `gfy report`."""
     run(session, "gfy", "report", *session.posargs)
 
 
 @in_everything()
 def reproduce(session: nox.Session) -> None:
-    """Run the paper's experiments again and set them beside its tables: `gfy reproduce`."""
+    """Run the paper's experiments again and show the results beside its tables: `gfy reproduce`."""
     run(session, "gfy", "reproduce", *session.posargs)
 
 
 @in_everything()
 def bench(session: nox.Session) -> None:
-    """Time ours and the peers with pytest-benchmark; accuracy and gradient error stand in the table."""
+    """Time our solvers and the peers with pytest-benchmark; the table also shows accuracy and gradient error."""
     run(session, "python", "-m", "pytest", "bench/gates/pytest_suites", "--benchmark-only", *session.posargs)
 
 
 @in_everything()
 def bars(session: nox.Session) -> None:
-    """Hold the speed and gradient bars: ratio and bar side by side, exit 1 where one falls short."""
+    """Check the speed and gradient bars: print each ratio beside its bar, and exit with 1 where one falls short."""
     peers_that_are_layers(session, "qpth", *LAYERS)
     run(session, "python", "-m", "bench.bars", *session.posargs)
 
 
 @in_everything()
 def regressions(session: nox.Session) -> None:
-    """Say better, same or worse of two commits, interleaved: `nox -s regressions -- BASE HEAD`."""
+    """Compare the speed and the accuracy of two commits, measured in turns: `nox -s regressions -- BASE HEAD`."""
     run(session, "gfy", "regressions", *(session.posargs or ["HEAD~1", "HEAD"]))
 
 
@@ -181,7 +182,7 @@ def asv(session: nox.Session) -> None:
 
 @in_everything()
 def asv_publish(session: nox.Session) -> None:
-    """Leave all stored results of asv as a page in .asv/html that needs no network, and asv's dashboard beside it."""
+    """Write all stored results of asv as a page in .asv/html that needs no network, and asv's dashboard beside it."""
     run(session, "asv", "machine", "--yes")
     run(session, "asv", "publish", *session.posargs)
     run(session, "python", "-m", "bench.gates.offline", ".asv/results", ".asv/html")
@@ -203,7 +204,7 @@ def exports(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """Make the pages of the stored rows, build the site strictly and offline into site/, and follow every link."""
+    """Make the pages of the stored rows, build the site strictly and offline into site/, and check every link."""
     install(session, "docs", "report", "test", "lint")  # ruff lays out long signatures
     session.run("python", "docs/generate.py", "--site")
     session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})

@@ -45,7 +45,7 @@ MADE = (*PAGES, "figures/geometry.svg", "figures/loss-curves.svg")
 
 
 def between(text: str, name: str, body: str) -> str:
-    """The text with what stands between the markers of a section replaced."""
+    """Return the text with the section between the markers replaced."""
     begin, end = f"<!-- begin {name}: written by `python docs/generate.py` -->", f"<!-- end {name} -->"
     head, found, rest = text.partition(begin)
     if not found or end not in rest:
@@ -54,7 +54,7 @@ def between(text: str, name: str, body: str) -> str:
 
 
 def bars() -> pd.DataFrame | None:
-    """The newest rows of the bars; None where the store is not there or holds no race."""
+    """Return the newest rows of the bars, or None where the store is not there or holds no race."""
     from bench.store import read
     from reports.answers.bars import newest, races
 
@@ -64,7 +64,7 @@ def bars() -> pd.DataFrame | None:
 
 
 def headline() -> str:
-    """The README's table in words, or the command that would fill it."""
+    """Return the README's table in words, or the command that would fill it."""
     from reports.answers.bars import where, words_table
     from reports.figures.headline import ALT
 
@@ -81,7 +81,7 @@ def headline() -> str:
 
 
 def answer() -> str:
-    """The published comparison in one picture and one sentence, or the command that would make it."""
+    """Return the published comparison in one picture and one sentence, or the command that would make it."""
     store = RESULTS / "compare.sqlite"
     if not store.is_file():
         return "No comparison is kept yet: `nox -s compare` makes one, and this picture with it."
@@ -113,7 +113,7 @@ def answer() -> str:
 
 
 def published_answer() -> tuple[Evidence, Question]:
-    """The evidence in the published comparison, and the question that the README answers."""
+    """Return the evidence in the published comparison, and the question that the README answers."""
     from reports.answers.evidence import collect
     from reports.answers.question import preset
     from reports.data.load import load
@@ -125,7 +125,7 @@ def published_answer() -> tuple[Evidence, Question]:
 
 
 def results() -> str:
-    """The results page: speed, bars, and the pages that the site has beside it."""
+    """Return the results page: speed, bars, and the pages that the site has beside it."""
     from reports.answers.bars import bars_table, speed_table, where
     from reports.figures.headline import ALT
 
@@ -142,7 +142,7 @@ def results() -> str:
 
 
 def beyond(kind: str) -> str:
-    """The table of an experiment beyond the paper, or the command that would fill it."""
+    """Return the table of an experiment beyond the paper, or the command that would fill it."""
     from reports.answers.beyond import tables, text
     from reports.data.load import load
 
@@ -154,7 +154,7 @@ def beyond(kind: str) -> str:
 
 
 def documents() -> dict[Path, str]:
-    """Each document with its sections filled."""
+    """Return each document with its sections filled."""
     from bench.store.schema import reference
 
     sections = {
@@ -176,7 +176,7 @@ def documents() -> dict[Path, str]:
 
 
 def pictures() -> list[Drawn]:
-    """The pictures of the README, from the stored rows."""
+    """Return the pictures of the README, from the stored rows."""
     from reports.answers.bars import races
     from reports.figures import base, draw_all, headline
     from reports.figures.palette import Palette
@@ -192,7 +192,8 @@ def pictures() -> list[Drawn]:
 
 
 def digest(drawn: Drawn) -> str:
-    """A fingerprint of the data behind a picture, which stands in its file: the pixels depend on matplotlib."""
+    """Return a fingerprint of the data behind a picture, which is kept in its file, since the pixels depend
+    on matplotlib."""
     from bench.store import content_hash
 
     told = drawn.data.map(lambda x: f"{x:.6g}" if isinstance(x, float) else str(x))
@@ -275,7 +276,7 @@ def published(docs: Path, archive: Path = ROOT / "docs" / "published") -> Path:
 
 
 def stale() -> list[Path]:
-    """The documents and pictures that say something else than the stored rows."""
+    """Return the documents and pictures that differ from the stored rows."""
     found = [path for path, text in documents().items() if path.read_text("utf-8") != text]
     for drawn in pictures():
         path = FIGURES / f"{drawn.name}.svg"

@@ -1,4 +1,4 @@
-"""What mkdocs cannot do alone, done while the site is built: formulas without scripts, the command line's own help.
+"""Do while the site is built what mkdocs cannot do alone: formulas without scripts, the command line's own help.
 
 Formulas become MathML, which browsers draw themselves, so that a page needs no script and no network. The page
 `reference/cli.md` is filled from the commands themselves, so that it cannot be out of date.
@@ -20,7 +20,7 @@ _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the verbs where a page asks for them."""
+    """Insert the verbs where a page has their marker."""
     return markdown.replace(CLI_MARK, "\n".join(cli_lines())) if CLI_MARK in markdown else markdown
 
 
@@ -30,7 +30,7 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def mathml(latex: str, block: bool) -> str:
-    """One formula as MathML; a wide one scrolls inside its own line."""
+    """Return one formula as MathML; a wide one scrolls inside its own line."""
     from latex2mathml.converter import convert
 
     drawn: str = convert(html.unescape(latex).strip(), display="block" if block else "inline")
@@ -39,7 +39,7 @@ def mathml(latex: str, block: bool) -> str:
 
 
 def cli_lines() -> Iterator[str]:
-    """Every verb and its subcommands as Markdown: what it does, examples, options."""
+    """Return every verb and its subcommands as Markdown: what it does, examples, options."""
     from typer.main import get_group
 
     from bench.cli import VERBS, app, load
@@ -63,7 +63,7 @@ def _command(name: str, command: Any, level: str, fallback: str) -> Iterator[str
 
 
 def split_help(text: str) -> tuple[str, list[str]]:
-    """A command's words, and the lines of its examples."""
+    """Return a command's words, and the lines of its examples."""
     about, _, rest = inspect.cleandoc(text).partition("Example")
     lines = [line.strip() for line in rest.splitlines() if line.strip().startswith("gfy ")]
     return about.strip(), [re.sub(r"\s{3,}", "   # ", line) for line in lines]

@@ -1,4 +1,4 @@
-"""Lets the reference show the section `Example` of a docstring as code; mkdocstrings knows it as `Examples`."""
+"""Let the reference show the section `Example` of a docstring as code; mkdocstrings knows it as `Examples`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ STEPS = (5, 20, 80) if QUICK else (5, 10, 20, 40, 80, 160)
 
 
 def timed(work: Callable[[], torch.Tensor], repeats: int) -> tuple[torch.Tensor, float]:
-    """A gradient and the best time of a few calls."""
+    """Return a gradient and the best time of a few calls."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()

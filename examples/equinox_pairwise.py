@@ -24,7 +24,7 @@ LOSS = gfy.FenchelYoungLoss(PROBLEM, solver=solvers.DualNewton(), gradient=gfy.E
 
 
 class Network(eqx.Module):
-    """u = W x + b and A = V x + c, an Input of the pairwise energy."""
+    """Compute u = W x + b and A = V x + c, an Input of the pairwise energy."""
 
     scores: eqx.nn.Linear
     factor: eqx.nn.Linear

@@ -23,7 +23,7 @@ LOSS = gfy.FenchelYoungLoss(PROBLEM, solver=solvers.DualNewton(), gradient=gfy.E
 
 
 class Network(nn.Module):
-    """u = W x + b and A = V x + c, an Input of the pairwise energy."""
+    """Compute u = W x + b and A = V x + c, an Input of the pairwise energy."""
 
     labels: int
 

@@ -1,4 +1,4 @@
-"""Plug in your own solver: one class, certified and compared with two of ours, in both frameworks.
+"""Use your own solver: one class, certified and compared with two of ours, in both frameworks.
 
 The method: ask the regularizer for its answer to the linearised energy (the fixed-point map), and walk towards that
 point exactly as far as the quadratic objective keeps growing. It is the generalized conditional gradient method.
@@ -29,7 +29,7 @@ QUICK = os.environ.get("GFY_QUICK") == "1"
 
 
 class State(NamedTuple):
-    """Where the solver stands: p [..., k], and how far the fixed-point map still moves it [...]."""
+    """Hold the solver's state: p [..., k], and how far the fixed-point map still moves it [...]."""
 
     p: Array
     error: Array
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class TowardsFixedPoint:
-    """p <- p + s (p_Omega(grad_p Phi(v, p)) - p), s the best step on that segment; p [..., k]."""
+    """Take steps p <- p + s (p_Omega(grad_p Phi(v, p)) - p) with the best s on that segment; p is [..., k]."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class TowardsFixedPoint:
 
 
 def measure(solver: Any, problem: InnerProblem, v: Input, framework: str) -> str:
-    """One line: steps, certified gap and the time of a warm call."""
+    """Return one line: steps, certified gap and the time of a warm call."""
     backend = get_backend(framework)
     stop = gfy.Stop(tol=1e-7, max_steps=5_000)
     solve = backend.jit(lambda w: solver.solve(problem, w, None, stop))

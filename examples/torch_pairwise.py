@@ -20,7 +20,7 @@ STOP = gfy.Stop(tol=1e-5, max_steps=50)  # more than a training step can notice
 
 
 class Unary(torch.nn.Module):
-    """Scores of single labels: p* is a clipped line, label by label."""
+    """Score single labels: p* is a clipped line, label by label."""
 
     problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
 
@@ -33,7 +33,7 @@ class Unary(torch.nn.Module):
 
 
 class Pairwise(torch.nn.Module):
-    """Scores of labels and of pairs: p* solves a problem that couples the labels."""
+    """Score labels and pairs: p* solves a problem that couples the labels."""
 
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
 
@@ -47,7 +47,7 @@ class Pairwise(torch.nn.Module):
 
 
 def make(n: int, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features x [n, FEATURES] and labels y [n, LABELS]: those with the ON largest of the scores x W are 1."""
+    """Draw features x [n, FEATURES] and labels y [n, LABELS]: those with the ON largest of the scores x W are 1."""
     x = torch.randn(n, FEATURES)
     best = (x @ weights).topk(ON, dim=-1).indices
     return x, torch.zeros(n, LABELS).scatter(-1, best, 1.0)

@@ -24,7 +24,7 @@ def train(
     epochs: int = 30, rate: float = 6e-4, penalty: float = 0.03, seed: int = 0, dtype: str = "float32",
     steps: int | None = None,
 ) -> tuple[list[float], dict[str, float]]:  # fmt: skip
-    """The objective at every step, and the metrics on the test part."""
+    """Return the objective at every step, and the metrics on the test part."""
     import jax
     import jax.numpy as jnp
     import optax

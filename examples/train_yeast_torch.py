@@ -1,4 +1,4 @@
-"""Train the paper's pairwise energy network on yeast with torch: step for step what train_yeast_jax.py does.
+"""Train the paper's pairwise energy network on yeast with torch, step for step as train_yeast_jax.py does.
 
     python examples/train_yeast_torch.py
 
@@ -21,7 +21,7 @@ def train(
     epochs: int = 30, rate: float = 6e-4, penalty: float = 0.03, seed: int = 0, dtype: str = "float32",
     steps: int | None = None,
 ) -> tuple[list[float], dict[str, float]]:  # fmt: skip
-    """The objective at every step, and the metrics on the test part."""
+    """Return the objective at every step, and the metrics on the test part."""
     import torch
 
     kind = getattr(torch, dtype)

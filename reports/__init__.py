@@ -1,1 +1,1 @@
-"""From stored rows to tables, figures, pages and a recommendation, without any numerical framework."""
+"""Make tables, figures, pages and a recommendation from stored rows, without any numerical framework."""

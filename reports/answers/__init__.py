@@ -1,1 +1,1 @@
-"""What the rows say: tables, profiles, verdicts, a recommendation, a comparison of two runs."""
+"""Compute what the rows say: tables, profiles, verdicts, a recommendation, a comparison of two runs."""

@@ -1,4 +1,4 @@
-"""What the rows of the bars say: races between ours and the peers, and each bar beside what it must reach."""
+"""Compute what the rows of the bars say: races of ours against the peers, and each bar beside its required value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Race:
-    """One piece of work: the quickest certified row of ours and of the peers."""
+    """Hold one piece of work: the quickest certified row of ours and of the peers."""
 
     bar: str
     problem: str
@@ -43,23 +43,23 @@ class Race:
 
     @property
     def ratio(self) -> float:
-        """How many times faster ours is."""
+        """Return how many times faster ours is."""
         return float(self.peer["steady_s"] / self.ours["steady_s"])
 
     @property
     def work(self) -> str:
-        """The work in words: "64 dense problems with 50 labels"."""
+        """Return the work in words: "64 dense problems with 50 labels"."""
         return work_in_words(self.ours, self.bar)
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """The newest row of each contender and of each line, of whatever commit."""
+    """Return the newest row of each contender and of each line, of whatever commit."""
     same = ["problem", "solver", "backend", "score_name"]
     return frame[frame["kind"] == "bars"].sort_values("created").drop_duplicates(same, keep="last")
 
 
 def _timed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of certified timings, with the bar they belong to and whether they are ours."""
+    """Return the rows of certified timings, with the bar they belong to and whether they are ours."""
     timed = frame[frame["score_name"].str.startswith(TIMED) & (frame["status"] == "ok")].copy()
     timed["bar"] = timed["score_name"].str.removeprefix(TIMED)
     timed["ours"] = [bool(parsed(text).get("ours")) for text in timed["extra"]]
@@ -67,7 +67,7 @@ def _timed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def races(frame: pd.DataFrame) -> list[Race]:
-    """Of each bar and work: the quickest of ours and of the peers among those that were certified."""
+    """Return for each bar and work the quickest row of ours and of the peers among those that were certified."""
     timed = _timed(frame)
     found = []
     for (bar, problem), part in timed.groupby(["bar", "problem"], sort=False):
@@ -78,7 +78,7 @@ def races(frame: pd.DataFrame) -> list[Race]:
 
 
 def speed_table(frame: pd.DataFrame) -> str:
-    """Ours against the fastest certified peer, one line per piece of work, in Markdown."""
+    """Return ours against the fastest certified peer, one line per piece of work, in Markdown."""
     lines = ["| work | best of ours | fastest peer | times faster |", "|---|---|---|---|"]
     for race in races(frame):
         lines.append(
@@ -91,7 +91,7 @@ NAMED = {"training-epoch": "one epoch on yeast, batch 32"}
 
 
 def side_of(solver: str) -> str:
-    """Which column of the table in words a peer belongs to; what is not known is a general code."""
+    """Return the column of the table in words that a peer belongs to; an unknown peer is a general code."""
     name = solver.lower().replace(" ", "")
     for side, parts in SIDES.items():
         if any(part in name for part in parts):
@@ -100,7 +100,7 @@ def side_of(solver: str) -> str:
 
 
 def work_in_words(row: Any, bar: str) -> str:
-    """The work of a row for a reader who does not know our names: "64 dense problems with 50 labels"."""
+    """Return the work of a row for a reader who does not know our names: "64 dense problems with 50 labels"."""
     family, k, batch, rank = (row[name] for name in ("family", "k", "batch", "rank"))
     if any(pd.isna(x) for x in (family, k, batch)):
         return NAMED.get(bar, str(row["problem"]))
@@ -118,7 +118,7 @@ def work_in_words(row: Any, bar: str) -> str:
 
 
 def words_table(frame: pd.DataFrame, most: int | None = None) -> str:
-    """How fast we are in words, one line per piece of work, in Markdown; lines that we lose are bold.
+    """Return how fast we are in words, one line per piece of work, in Markdown; lines that we lose are bold.
 
     Of more than `most` lines all that we lose are kept, and so many of the others, in their order.
     """
@@ -156,7 +156,7 @@ def _short(row: Any) -> str:
 
 
 def bars_table(frame: pd.DataFrame) -> str:
-    """Every bar in Markdown: what was measured beside what it must reach."""
+    """Return every bar in Markdown: what was measured beside what it must reach."""
     lines = ["| bar | measured | must be | holds |", "|---|---|---|---|"]
     for _, row in frame[frame["solver"] == "bar"].iterrows():
         extra = parsed(row["extra"])
@@ -167,7 +167,7 @@ def bars_table(frame: pd.DataFrame) -> str:
 
 
 def where(frame: pd.DataFrame) -> str:
-    """The machine of the timings, and how many of them were disturbed."""
+    """Return the machine of the timings, and how many of them were disturbed."""
     timed = frame[frame["steady_s"].notna()]
     machines = sorted({str(parsed(text).get("cpu", "?")) for text in timed["machine_info"].dropna()})
     flagged = int(timed["loaded"].fillna(0).sum())

@@ -1,4 +1,4 @@
-"""Tables of the experiments beyond the paper: amortised inner solves, joint learning, rankings, roots."""
+"""Make the tables of the experiments beyond the paper: amortised inner solves, joint learning, rankings."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WAYS = ("cold", "warm", "amortised", "proposed")
 
 
 def tables(frame: pd.DataFrame) -> list[Table]:
-    """The tables that the rows at hand allow; every cell names the rows behind it."""
+    """Return the tables that the rows at hand allow; every cell names the rows behind it."""
     found = (amortised(frame), minmin(frame), ranking(frame), roots(frame))
     return [table for table in found if table is not None]
 
 
 def text(frame: pd.DataFrame, kind: str) -> str:
-    """The table of one kind in Markdown, with the sentence that reads it; a sentence where there are no rows."""
+    """Return the table of one kind in Markdown, with the sentence that reads it; a sentence where there are no rows."""
     found = [table for table in tables(frame) if table.name == kind]
     if not found:
         return f"There are no rows of kind {kind!r} yet."
@@ -43,7 +43,7 @@ def text(frame: pd.DataFrame, kind: str) -> str:
 
 
 def amortised(frame: pd.DataFrame) -> Table | None:
-    """Microseconds per example of each way, where all answers are certified; the fastest is marked."""
+    """Return microseconds per example of each way, where all answers are certified; the fastest is marked."""
     rows = frame[frame["kind"] == "amortised"]
     if rows.empty:
         return None
@@ -93,7 +93,8 @@ def amortised(frame: pd.DataFrame) -> Table | None:
 
 
 def minmin(frame: pd.DataFrame) -> Table | None:
-    """Accuracy, likelihood and training time of every way; the best accuracy without listing outputs is marked."""
+    """Return accuracy, likelihood and training time of every way; the best accuracy without listing outputs
+    is marked."""
     rows = frame[frame["kind"] == "minmin"]
     if rows.empty:
         return None

@@ -1,4 +1,4 @@
-"""What would change the answer: a faster rival, another tolerance, another device, size, or few calls."""
+"""Say what would change the answer: a faster rival, another tolerance, another device, size, or few calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
 
 @dataclass(frozen=True)
 class Change:
-    """One sentence on what would (or would not) change the answer, and the rows it rests on."""
+    """Hold one sentence on what would (or would not) change the answer, and the rows behind it."""
 
     text: str
     rows: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ def what_would_change(
     elsewhere: Mapping[str, pd.DataFrame],
     tol: float,
 ) -> list[Change]:
-    """The sentences under a verdict; `best` holds the rows at `tol`, `ladder` those at other tolerances."""
+    """Return the sentences under a verdict; `best` holds the rows at `tol`, `ladder` those at other tolerances."""
     changes = [_rival(order), _other_solver(order), *_tolerances(order[0], ladder, tol)]
     changes += [*_devices(order[0], elsewhere), _sizes(order[0], best), _few_calls(order, best)]
     return [c for c in changes if c is not None]
@@ -54,7 +54,7 @@ def _rival(order: list[Standing]) -> Change:
 
 
 def _other_solver(order: list[Standing]) -> Change | None:
-    """The best other algorithm, where the runner-up is the same one under another mode or backend."""
+    """Return the best other algorithm, where the runner-up is the same one under another mode or backend."""
     second = runner_up(order)
     if second is None or second.choice.solver != order[0].choice.solver:
         return None
@@ -104,7 +104,8 @@ def _devices(winner: Standing, elsewhere: Mapping[str, pd.DataFrame]) -> list[Ch
 
 
 def _sizes(winner: Standing, best: pd.DataFrame) -> Change | None:
-    """The problems of the family on which someone else is clearly faster, smallest and largest named."""
+    """Return the problems of the family on which another choice is clearly faster, with the smallest and
+    largest named."""
     solved = best[best["solved"]]
     first = solved.sort_values("time", kind="stable").drop_duplicates("instance")
     mine = _of(solved, winner).set_index("instance")
@@ -123,7 +124,7 @@ def _sizes(winner: Standing, best: pd.DataFrame) -> Change | None:
 
 
 def _few_calls(order: list[Standing], best: pd.DataFrame) -> Change | None:
-    """A choice that compiles less wins when few calls are made: after how many does it not?"""
+    """Say after how many calls a choice that compiles less is no longer the faster one."""
     setup = {s.choice: _setup(best, s) for s in order if s.solved == order[0].solved}
     mine = setup.get(order[0].choice, float("nan"))
     if not np.isfinite(mine) or mine <= 0:

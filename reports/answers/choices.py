@@ -1,4 +1,4 @@
-"""Which rows count as an answer: certified at a tolerance, for a need, at their smallest time.
+"""Decide which rows count as an answer: certified at a tolerance, for a need, at their smallest time.
 
 A *choice* is what a user can pick (solver, gradient mode, backend, device, dtype). On one problem it has
 rows at several tolerances of its own; the one that counts is the fastest whose certified gap meets the asked
@@ -30,7 +30,7 @@ CHARGE = 10.0  # a failure costs this many times the slowest certified time on t
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user picks; fields as in the stored rows."""
+    """Hold what a user chooses; fields as in the stored rows."""
 
     solver: str
     gradient: str
@@ -53,7 +53,7 @@ def time_column(need: str) -> str:
 
 
 def asked(frame: pd.DataFrame, need: str) -> pd.DataFrame:
-    """The rows that measure a need, with `time` and `high` (the upper end of its interval) in seconds."""
+    """Return the rows that measure a need, with `time` and `high` (the upper end of its interval) in seconds."""
     prefix = time_column(need)
     if need == "solve":
         plain = frame["gradient"] == "none"
@@ -72,7 +72,8 @@ def asked(frame: pd.DataFrame, need: str) -> pd.DataFrame:
 
 
 def _setup(rows: pd.DataFrame, need: str) -> pd.Series:
-    """Seconds before the first steady call: trace and compile, or what the first call took beyond a steady one."""
+    """Return the seconds before the first steady call: trace and compile, or what the first call took beyond
+    a steady one."""
     before = rows["trace_s"].fillna(0.0) + rows["compile_s"]
     before = before.fillna((rows["first_s"] - rows["steady_s"]).clip(lower=0.0))
     if need == "solve":
@@ -83,7 +84,7 @@ def _setup(rows: pd.DataFrame, need: str) -> pd.Series:
 
 
 def states(rows: pd.DataFrame, tol: float, need: str) -> np.ndarray:
-    """What became of each row of `asked`, in one word: certified, or why it is not.
+    """Return the state of each row of `asked` in one word: certified, or why it is not.
 
     An inner gap of tol leaves a distance of order sqrt(tol), so that is what a gradient is held to. A gradient
     without an error is one that nobody checked. A solver that stopped short of its own tolerance is judged by its
@@ -103,7 +104,7 @@ def states(rows: pd.DataFrame, tol: float, need: str) -> np.ndarray:
 
 
 def explained(row: pd.Series, state: str, need: str) -> str:
-    """Why a row is no answer, in a sentence; empty where it is one."""
+    """Return a sentence why a row is no answer; it is empty where the row is one."""
     reason = row["reason"] if isinstance(row["reason"], str) else ""
     if state in (NOT_APPLICABLE, BROKEN):
         return reason or f"its status is {row['status']}"
@@ -122,7 +123,7 @@ def explained(row: pd.Series, state: str, need: str) -> str:
 
 
 def best_rows(rows: pd.DataFrame, tol: float, need: str) -> pd.DataFrame:
-    """One line for each (group, family, problem, choice): its fastest certified row, else why there is none.
+    """Return one line for each (group, family, problem, choice): its fastest certified row, else why there is none.
 
     `rows` as from `asked` for the same need. Columns added: `state` as from `states`, `solved` (bool). A line that
     is not solved keeps the row that came closest.
@@ -140,7 +141,7 @@ def best_rows(rows: pd.DataFrame, tol: float, need: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Grid:
-    """Choices against problems: times [choices, problems] with nan where not certified, and the row ids."""
+    """Hold choices against problems: times [choices, problems] with nan where not certified, and the row ids."""
 
     choices: list[Choice]
     instances: list[str]
@@ -154,7 +155,7 @@ class Grid:
         return np.isfinite(self.time)
 
     def charged(self, values: np.ndarray) -> np.ndarray:
-        """Times with every failure charged `CHARGE` times the slowest certified time on that problem.
+        """Return times with every failure charged `CHARGE` times the slowest certified time on that problem.
 
         Where a choice does not apply or was not measured there is no time and no charge.
         """
@@ -164,7 +165,7 @@ class Grid:
         return np.where(self.solved, values, charge)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Charged times over the problems as one number per choice, comparable where choices apply to different ones.
+        """Return one number per choice from its charged times, comparable where choices serve different problems.
 
         Each choice is compared with the fastest certified one on the problems where it applies; the mean ratio times
         the shifted geometric mean of the fastest is its time. Where all apply this is the shifted geometric mean.
@@ -181,7 +182,7 @@ class Grid:
 
 
 def grid(best: pd.DataFrame) -> Grid:
-    """Lay the best rows of one group and device out as choices x problems."""
+    """Arrange the best rows of one group and device as choices x problems."""
     names = list(dict.fromkeys(best["instance"]))
     column = {name: i for i, name in enumerate(names)}
     keys = list(zip(*(best[f] for f in FIELDS), strict=True))
@@ -200,7 +201,7 @@ def grid(best: pd.DataFrame) -> Grid:
 
 
 def shifted_geometric_mean(times: np.ndarray, axis: int = -1) -> np.ndarray:
-    """exp(mean(log(t + shift))) - shift over the problems that someone solved; nan where there are none."""
+    """Return exp(mean(log(t + shift))) - shift over the problems that a choice solved, or nan where there are none."""
     counted = np.isfinite(times)
     logs = np.where(counted, np.log(np.where(counted, times, 1.0) + SHIFT), 0.0)
     number = counted.sum(axis=axis)

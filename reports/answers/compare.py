@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed beyond noise between two commits, settings or machines.
+"""Compare two runs: what changed beyond noise between two commits, settings or machines.
 
 Rows of the two are paired where everything that determines them but machine, versions and commit is equal.
 A time has changed where the intervals of the two rows do not overlap; on two machines every time is first
@@ -29,7 +29,7 @@ WORSE_GAP = 10.0  # a certificate moves by less than this from one rounding to a
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared and what changed; `pairs` has one line per paired row and time."""
+    """Hold what was compared and what changed; `pairs` has one line per paired row and time."""
 
     names: tuple[str, str]
     rows: tuple[Rows, Rows]
@@ -80,7 +80,7 @@ def compare(a: Path, b: Path) -> Comparison:
 
 
 def _names(a: Path, b: Path) -> tuple[str, str]:
-    """As short a name for each file as tells the two apart."""
+    """Return the shortest names that distinguish the two files."""
     if a.name != b.name:
         return a.name, b.name
     one, two = a.absolute().parts, b.absolute().parts
@@ -89,7 +89,7 @@ def _names(a: Path, b: Path) -> tuple[str, str]:
 
 
 def _marked(rows: Rows, mark: str) -> Rows:
-    """The same cell measured twice has one key: the two runs are told apart by a letter before it."""
+    """Put a letter before each key, since the same cell measured twice has one key."""
     frame = rows.frame
     return Rows(frame.assign(key=mark + frame["key"], id=mark + frame["id"]), rows.notes, rows.sources)
 
@@ -165,7 +165,7 @@ def _lines(
 
 
 def change_table(result: Comparison, limit: int = 200) -> Table:
-    """The changes: what broke or got worse first, then by the size of the ratio."""
+    """Return the changes: what broke or got worse first, then by the size of the ratio."""
     size = result.changes["ratio"].astype(float).map(lambda r: abs(np.log(r)) if r and r > 0 else np.inf)
     weight = result.changes["verdict"].map({verdict: i for i, verdict in enumerate(ORDER)})
     order = result.changes.assign(size=size, weight=weight).sort_values(

@@ -1,4 +1,4 @@
-"""The measured evidence for every question: which solvers were certified on which problems, and how fast.
+"""Gather the measured evidence for every question: which solvers were certified on which problems, and how fast.
 
 A *kind* of problem is a family with its parameters but k and batch. For each place (machine, framework, device,
 precision), need and accuracy there is one `Series` per kind, solver and gradient mode: its measured sizes, with seeds
@@ -24,7 +24,7 @@ from reports.data.labels import parsed
 
 
 class Place(NamedTuple):
-    """Where and how: machine with its versions, framework, device, precision."""
+    """Say where and how a row was measured: machine with its versions, framework, device, precision."""
 
     group: str
     backend: str
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """A problem of any size."""
+    """Describe a problem of any size."""
 
     name: str
     family: str
@@ -48,7 +48,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Point:
-    """One measured size of a series, its seeds together."""
+    """Hold one measured size of a series, its seeds together."""
 
     k: float
     batch: float
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A solver with a gradient mode on a kind of problem."""
+    """Hold a solver with a gradient mode on a kind of problem."""
 
     kind: int
     solver: str
@@ -74,7 +74,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All series by (place, need, accuracy), the kinds of problems, and where each solver is from."""
+    """Hold all series by (place, need, accuracy), the kinds of problems, and the origin of each solver."""
 
     kinds: list[Kind]
     series: dict[tuple[Place, str, float], list[Series]]
@@ -88,7 +88,7 @@ class Evidence:
 def collect(
     frame: pd.DataFrame, needs: Sequence[str] = tuple(NEEDS), levels: Sequence[float] = LEVELS
 ) -> Evidence:
-    """The evidence in the comparison rows (as from `Rows.compared`) at each need and accuracy."""
+    """Return the evidence in the comparison rows (as from `Rows.compared`) at each need and accuracy."""
     frame = frame[frame["energy"].notna() | frame["family"].notna()]
     number, kinds = _kinds(frame)
     frame = frame.assign(number=number)
@@ -141,7 +141,7 @@ CELL = ["group", "backend", "device", "dtype", "number", "solver", "gradient", "
 
 
 def _same(key: Any) -> tuple[Any, ...]:
-    """The parts of a cell's name, a size that is not known being None: NaN differs from itself."""
+    """Return the parts of a cell's name; an unknown size is None, since NaN differs from itself."""
     return tuple(None if part != part else part for part in key)
 
 

@@ -1,4 +1,4 @@
-"""Where a history changed: places in a series of measurements at which its level moved, beyond noise and doubt."""
+"""Find where a history changed: places in a series of measurements at which its level moved beyond noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEADY = 0.002  # least standard deviation of a measurement, in decades: equal v
 
 @dataclass(frozen=True)
 class Change:
-    """A place in a history: the commit at which a metric took another level."""
+    """Describe a place in a history: the commit at which a metric took another level."""
 
     cell: str
     metric: str
@@ -40,7 +40,7 @@ class Change:
 
 
 def splits(values: Sequence[float], least: float) -> list[int]:
-    """The places at which a series takes another level: the index of the first measurement after each change.
+    """Return the places at which a series takes another level: the index of the first measurement after each change.
 
     The series is split where Student's t of the logarithms of the two sides is largest; the split is kept where that is
     beyond doubt, corrected for the number of places that were tried, and both sides are then split in turn. A level is
@@ -83,7 +83,7 @@ def _within(logs: np.ndarray, offset: int, least: float, doubt: float) -> list[i
 
 
 def known(part: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows of a history that say something of a metric; times that were taken under load say nothing."""
+    """Return the rows of a history that measure a metric; times that were taken under load are left out."""
     usable = part[metric].notna() & np.isfinite(part[metric].astype(float))
     if metric.endswith("_s"):
         usable &= part["loaded"].fillna(0) == 0
@@ -91,7 +91,7 @@ def known(part: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def changes(frame: pd.DataFrame) -> list[Change]:
-    """Every change in the histories of some rows, the newest first."""
+    """Return every change in the histories of some rows, the newest first."""
     found = []
     for cell, part in series(frame).items():
         for metric in METRICS:

@@ -1,4 +1,4 @@
-"""From stored rows to what the imitation experiment says: one line per seed, a table with intervals, a verdict.
+"""Compute what the imitation experiment shows from stored rows: one line per seed, a table with intervals, a verdict.
 
 Only rows of kind "imitation" are read. Where a seed was evaluated more than once (with more episodes
 later), the evaluation with the most episodes counts, and the newest of those.
@@ -21,7 +21,8 @@ TIMES = ["runs", "train_s", "evaluation_s", "policy_s", "simulation_s"]
 
 
 def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
-    """One line per seed (`COLUMNS`, then hyper-parameters, certificate, times, the row's id) from stored rows."""
+    """Return one line per seed (`COLUMNS`, then hyper-parameters, certificate, times, the row's id) from
+    stored rows."""
     lines: list[dict[str, Any]] = []
     chosen = stored[(stored["kind"] == "imitation") & (stored["status"] == "ok")]
     for row in chosen.to_dict("records"):
@@ -65,7 +66,7 @@ def seeds_frame(stored: pd.DataFrame, search: bool = False) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, the standard deviation over seeds, and a 95% interval of the mean."""
+    """Hold a mean, the standard deviation over seeds, and a 95% interval of the mean."""
 
     mean: float
     sd: float
@@ -75,7 +76,7 @@ class Interval:
 
 
 def interval(values: np.ndarray) -> Interval:
-    """Student's 95% interval of a mean over seeds; without bounds for a single seed."""
+    """Return Student's 95% interval of a mean over seeds, without bounds for a single seed."""
     values = np.asarray(values, dtype=float)
     n, mean = len(values), float(np.mean(values))
     if n < 2:
@@ -86,7 +87,7 @@ def interval(values: np.ndarray) -> Interval:
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> Interval:
-    """mean(first) - mean(second) with Welch's 95% interval: seeds of the two models are separate runs."""
+    """Return mean(first) - mean(second) with Welch's 95% interval: seeds of the two models are separate runs."""
     a, b = interval(first), interval(second)
     if a.count < 2 or b.count < 2:
         return Interval(a.mean - b.mean, 0.0, -math.inf, math.inf, min(a.count, b.count))
@@ -101,21 +102,21 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def student(freedom: float) -> float:
-    """The 97.5% point of Student's t."""
+    """Return the 97.5% point of Student's t."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, freedom))
 
 
 def verdict(gap: Interval) -> str:
-    """Which model is better beyond the noise of the seeds."""
+    """Return which model is better beyond the noise of the seeds."""
     if gap.low > 0:
         return "pairwise"
     return "unary" if gap.high < 0 else "tie"
 
 
 def comparison(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per (setting, task, trajectories) with both models, their intervals and the difference."""
+    """Return one line per (setting, task, trajectories) with both models, their intervals and the difference."""
     lines = []
     for (setting, task, count), part in frame.groupby(["setting", "task", "trajectories"], sort=True):
         by = dict(list(part.groupby("model")))

@@ -1,4 +1,4 @@
-"""The stored trainings of the multilabel experiment as lines of the paper's three tables, and its studies.
+"""Arrange the stored trainings of the multilabel experiment as lines of the paper's three tables, and its studies.
 
 A table's lines follow from the rows: energies under one loss and gradient, gradients of one energy and loss, losses of
 one energy. Rows of an earlier protocol, or of a shorter run than the longest one stored, are left out.
@@ -30,7 +30,7 @@ MEASURES = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much was spent on every cell of the tables."""
+    """Say how much was spent on every cell of the tables."""
 
     epochs: int
     batch: int
@@ -46,12 +46,12 @@ class Effort:
 
     @property
     def short(self) -> bool:
-        """Less than the paper's grid of 5 penalties by 10 rates and its 3 seeds."""
+        """Return whether it is less than the paper's grid of 5 penalties by 10 rates and its 3 seeds."""
         return self.penalties < 5 or self.rates < 10 or self.seeds < 3
 
 
 def trained(frame: pd.DataFrame) -> tuple[pd.DataFrame, Effort | None]:
-    """The good rows of the newest protocol and the largest effort, one per cell, and that effort."""
+    """Return the good rows of the newest protocol and the largest effort, one per cell, and that effort."""
     rows = frame[
         (frame["kind"] == "multilabel") & (frame["family"] == "multilabel") & (frame["status"] == "ok")
     ].sort_values("created", kind="stable")
@@ -71,7 +71,8 @@ def trained(frame: pd.DataFrame) -> tuple[pd.DataFrame, Effort | None]:
 
 
 def _protocol(params: dict[str, Any]) -> tuple[float, str]:
-    """What a row was made under: the digest of a written protocol, or before there was one the recipe's number."""
+    """Return what a row was made under: the digest of a written protocol, or before there was one the
+    recipe's number."""
     if "protocol" in params:
         return float("inf"), str(params["protocol"])
     return float(params["recipe"]) if isinstance(params.get("recipe"), int) else 0.0, ""
@@ -85,7 +86,7 @@ def _effort(params: dict[str, Any], batch: int) -> Effort:
 def lines(
     frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, Effort | None]:
-    """One line per table, model and dataset, as the paper orders them; all that is stored where nothing is named.
+    """Return one line per table, model and dataset, in the paper's order; all stored lines where nothing is named.
 
     Args:
         frame: Rows of a store, or tidy rows.
@@ -138,7 +139,7 @@ def _of_dataset(row: dict[str, Any]) -> tuple[int, str]:
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Where a row stands in a table: by energy, loss, gradient and dataset."""
+    """Return the place of a row in a table: by energy, loss, gradient and dataset."""
     return (_at(row["energy"], ENERGIES), _at(row["loss"], LOSSES), row["gradient"], _of_dataset(row))
 
 
@@ -171,7 +172,7 @@ def _percent(measured: dict[str, Any], name: str) -> float | None:
 
 
 def seeds(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """One line per cell and seed: its test accuracy and the other measures, in %."""
+    """Return one line per cell and seed: its test accuracy and the other measures, in %."""
     rows, _ = trained(frame)
     rows = rows[rows["problem"].isin(datasets)] if datasets else rows
     found = [
@@ -185,7 +186,7 @@ def seeds(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def study(frame: pd.DataFrame, name: str, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """The lines of one study, the newest of each variant and dataset."""
+    """Return the lines of one study, the newest of each variant and dataset."""
     if name == "significance":
         return significance(frame, datasets)
     rows = frame[frame["kind"].isin(["multilabel", "training"]) & (frame["family"] == f"multilabel-{name}")]
@@ -202,7 +203,7 @@ def study(frame: pd.DataFrame, name: str, datasets: Sequence[str] = ()) -> pd.Da
 
 
 def significance(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """Pairwise with the GFY loss and envelope gradients against every other cell of its dataset."""
+    """Compare pairwise with the GFY loss and envelope gradients against every other cell of its dataset."""
     rows, effort = trained(frame)
     found: list[dict[str, Any]] = []
     if effort is None:
@@ -225,7 +226,7 @@ def significance(frame: pd.DataFrame, datasets: Sequence[str] = ()) -> pd.DataFr
 
 
 def paired_bootstrap(a: np.ndarray, b: np.ndarray, draws: int = 10_000, seed: int = 0) -> dict[str, float]:
-    """Is the mean of a above that of b, example by example? a, b [n] scores of the same examples.
+    """Test whether the mean of a is above that of b, example by example; a, b [n] are scores of the same examples.
 
     Returns the mean difference, its 95% interval, and how often a resampled difference is not above zero.
     """

@@ -1,4 +1,4 @@
-"""Accuracy-speed Pareto fronts: the rows that no other row beats in both time and certified gap."""
+"""Find accuracy-speed Pareto fronts: the rows that no other row beats in both time and certified gap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def front(time: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """True for points that no other is at least as good as in both and better in one; nan never is."""
+    """Return True for points for which no other is at least as good in both and better in one; never for nan."""
     time, gap = np.asarray(time, dtype=float), np.asarray(gap, dtype=float)
     good = np.zeros(len(time), dtype=bool)
     known = np.flatnonzero(np.isfinite(time) & np.isfinite(gap))

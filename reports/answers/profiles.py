@@ -1,4 +1,4 @@
-"""Dolan-Moré performance profiles: the share of the problems that a choice solves in so many times the best time.
+"""Compute Dolan-Moré performance profiles: the share of problems solved in so many times the best time.
 
 Reference: Dolan and Moré, "Benchmarking optimization software with performance profiles", 2002. Problems that
 nobody solved are left out of the share and counted apart, as are those to which a choice does not apply.
@@ -15,20 +15,20 @@ from reports.answers.choices import Choice, Grid
 
 @dataclass(frozen=True)
 class Profile:
-    """Factors at which the share rises, and the share from there on; a step function."""
+    """Hold a step function: the factors at which the share rises, and the share from there on."""
 
     choice: Choice
     factor: np.ndarray
     share: np.ndarray
 
     def at(self, factor: float) -> float:
-        """The share of problems solved within `factor` of the fastest."""
+        """Return the share of problems solved within `factor` of the fastest."""
         i = int(np.searchsorted(self.factor, factor, side="right"))
         return float(self.share[i - 1]) if i else 0.0
 
 
 def profiles(table: Grid) -> list[Profile]:
-    """One profile per choice, the one with the largest area first."""
+    """Return one profile per choice, the one with the largest area first."""
     someone = table.solved.any(axis=0)
     times = np.where(table.solved, table.time, np.inf)[:, someone]
     if times.shape[1] == 0:
@@ -44,7 +44,7 @@ def profiles(table: Grid) -> list[Profile]:
 
 
 def area(profile: Profile, largest: float = 100.0) -> float:
-    """Area under the profile in log10(factor) up to `largest`: one number to order curves by."""
+    """Return the area under the profile in log10(factor) up to `largest`, one number to order curves by."""
     factor = np.clip(profile.factor, 1.0, largest)
     share = np.concatenate([[0.0], profile.share])
     edges = np.concatenate([[0.0], np.log10(factor), [np.log10(largest)]])

@@ -1,4 +1,4 @@
-"""A question and its answer: for a framework, device, precision, need, accuracy and size one line per problem.
+"""Answer a question: for a framework, device, precision, need, accuracy and size one line per problem.
 
 A line has one cell per solver and names the fastest certified one first. Where the asked size was not measured, the
 time is an estimate from the fitted growth, with the interval that the distance leaves.
@@ -22,7 +22,7 @@ NEAR = 1.0  # decades; further away growth exponents, not constants, decide
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked; `k` and `batch` of None mean every size that was measured."""
+    """Hold a question; `k` and `batch` of None mean every size that was measured."""
 
     place: Place
     need: str = "loss-gradient"
@@ -33,7 +33,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one solver does on one problem: a certified time with its interval, or the state and the reason."""
+    """Hold what one solver does on one problem: a certified time with its interval, or the state and the reason."""
 
     solver: str
     state: str
@@ -57,7 +57,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """The answer for one problem at one size."""
+    """Hold the answer for one problem at one size."""
 
     kind: Kind
     k: float
@@ -80,7 +80,7 @@ class Line:
 
     @property
     def sure(self) -> str:
-        """How sure the first place is: "alone", "tie", "clear", or "likely" where intervals overlap by more."""
+        """Say how sure the first place is: "alone", "tie", "clear", or "likely" where intervals overlap by more."""
         if len(self.order) < 2:
             return "alone"
         first, second = self.order[:2]
@@ -90,12 +90,12 @@ class Line:
 
     @property
     def margin(self) -> float:
-        """How many times faster the first is than the next."""
+        """Return how many times faster the first is than the next."""
         return self.order[1].time / self.order[0].time if len(self.order) > 1 else math.nan
 
 
 def preset(evidence: Evidence) -> Question | None:
-    """The question that was measured most: place by rows, need and accuracy by certified series."""
+    """Return the question that was measured most: place by rows, need and accuracy by certified series."""
     if not evidence.series:
         return None
 
@@ -110,7 +110,7 @@ def preset(evidence: Evidence) -> Question | None:
 
 
 def answer(evidence: Evidence, question: Question) -> list[Line]:
-    """One line per problem (and per measured size where no size is asked), in the order of the kinds."""
+    """Return one line per problem (and per measured size where the question has no size), in the order of the kinds."""
     series = evidence.series.get((question.place, question.need, question.accuracy), [])
     by_kind: dict[int, list[Series]] = {}
     for s in series:
@@ -142,14 +142,14 @@ def _line(kind: Kind, k: float, batch: float, series: list[Series], question: Qu
 
 
 def _before(cell: Cell, held: Cell) -> bool:
-    """Of a solver's gradient modes the fastest certified one counts; else one that applies."""
+    """Return the fastest certified gradient mode of a solver, else one that applies."""
     if cell.certified and held.certified:
         return cell.time < held.time
     return cell.certified or (not held.certified and held.state in (NOT_APPLICABLE, NOT_MEASURED))
 
 
 def at(series: Series, k: float, batch: float) -> Cell:
-    """A series at a size: what was measured there, else what its growth says."""
+    """Return a series at a size: the measurement there, else the estimate of its growth."""
     blank = Cell(series.solver, NOT_MEASURED, series.gradient, code=series.code)
     here = [p for p in series.points if _same(p.k, k) and _same(p.batch, batch)]
     if here:

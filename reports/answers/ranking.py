@@ -1,4 +1,4 @@
-"""The table of the ranking experiment: Kendall's tau by loss and dataset, from stored rows."""
+"""Make the table of the ranking experiment: Kendall's tau by loss and dataset, from stored rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTE = (
 
 
 def ranking(frame: pd.DataFrame) -> Table | None:
-    """One line per loss, one column per dataset; the best mean of a dataset is marked.
+    """Return one line per loss, one column per dataset; the best mean of a dataset is marked.
 
     Args:
         frame: Stored rows; those of the kind "ranking" are shown. Where trainings of several lengths are stored the

@@ -1,4 +1,4 @@
-"""What to use for a problem like yours: the fastest certified choice at your size, for your framework and need.
+"""Recommend what to use for a problem: the fastest certified choice at its size, for a framework and need.
 
 Where the size itself was measured the answer is that measurement. Between and beyond measured sizes it is an estimate
 from each solver's fitted growth (`scaling`), with its interval; beyond one decade the evidence is too far to answer.
@@ -29,7 +29,7 @@ from reports.data.words import BACKENDS, size
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer to one question.
+    """Hold the answer to one question.
 
     Attributes:
         question: What was asked.
@@ -47,31 +47,31 @@ class Recommendation:
 
     @property
     def choice(self) -> Cell | None:
-        """The recommended solver with its gradient mode, time and interval; None where there is none."""
+        """Return the recommended solver with its gradient mode, time and interval, or None where there is none."""
         return self.line.best if self.line else None
 
     @property
     def runner_up(self) -> Cell | None:
-        """The fastest other solver that was certified."""
+        """Return the fastest other solver that was certified."""
         return self.line.order[1] if self.line and len(self.line.order) > 1 else None
 
     @property
     def code(self) -> str:
-        """Three lines of code that use the choice."""
+        """Return three lines of code that use the choice."""
         return self.choice.code if self.choice else ""
 
     @property
     def distance(self) -> float:
-        """Decades between the question's size and the nearest certified measurement of the choice."""
+        """Return the decades between the question's size and the nearest certified measurement of the choice."""
         return self.choice.distance if self.choice else float("inf")
 
     @property
     def measured(self) -> bool:
-        """Whether the answer was measured at the asked size, so that nothing is estimated."""
+        """Return whether the answer was measured at the requested size, so that nothing is estimated."""
         return self.choice is not None and self.choice.distance == 0
 
     def text(self) -> str:
-        """The answer for a terminal."""
+        """Return the answer for a terminal."""
         return "\n".join(
             line for r in (self, *self.beside) for line in [*_said(r, bool(self.beside)), ""]
         ).rstrip()
@@ -94,7 +94,7 @@ def recommend(
     results: Sequence[Path | str] | None = None,
     backend: str | None = None,
 ) -> Recommendation:
-    """The fastest certified choice for a problem of this energy and size, from stored rows.
+    """Return the fastest certified choice for a problem of this energy and size, from stored rows.
 
     Args:
         energy: Name of the energy, for example "Pairwise".
@@ -136,7 +136,7 @@ def recommend(
 
 
 def environment_backends() -> list[str]:
-    """The frameworks to answer for: those that are imported, else those that are installed, else both."""
+    """Return the frameworks to answer for: those that are imported, else those that are installed, else both."""
     known = ["jax", "torch"]
     imported = [name for name in known if name in sys.modules]
     installed = [name for name in known if find_spec(name) is not None]
@@ -144,7 +144,7 @@ def environment_backends() -> list[str]:
 
 
 def evidence_files() -> list[Path]:
-    """The rows of this folder's runs, and those published with the project."""
+    """Return the rows of this folder's runs, and those published with the project."""
     published = published_results()
     return list(dict.fromkeys([*default_results(), *([published] if published else [])]))
 
@@ -160,7 +160,7 @@ def _check(k: int, rank: int | None, batch: int, tol: float, need: str) -> None:
 
 
 def _alike(frame: pd.DataFrame, wanted: dict[str, str | None]) -> tuple[pd.DataFrame, str]:
-    """The rows of the same energy, regularizer and set; else a sentence on what is missing."""
+    """Return the rows of the same energy, regularizer and set, else a sentence on what is missing."""
     for name, text in wanted.items():
         if text is None:
             continue
@@ -181,13 +181,13 @@ def _plain(text: str) -> str:
 
 
 def _order(frame: pd.DataFrame) -> list[str]:
-    """Machines, the one that measured last first: rows of one's own come before the published ones."""
+    """Return the machines, the one that measured last first: the user's own rows come before the published ones."""
     newest = frame.groupby("group")["created"].max().sort_values(ascending=False, na_position="last")
     return [str(g) for g in newest.index]
 
 
 def _answered(evidence: Evidence, question: Question, rank: int | None, groups: list[str]) -> Recommendation:
-    """The answer of the first machine that has one, else of the first that measured anything alike."""
+    """Return the answer of the first machine that has one, else of the first that measured anything alike."""
     candidates: list[tuple[tuple[float, ...], Question, Line]] = []
     for place_order, group in enumerate(groups):
         asked = replace(question, place=question.place._replace(group=group))
@@ -285,7 +285,7 @@ def _failures(line: Line) -> list[Cell]:
 
 
 def _nothing(r: Recommendation) -> list[str]:
-    """Why there is no answer: measured and failed, measured too far away, or not measured."""
+    """Return the reason why there is no answer: measured and failed, measured too far away, or not measured."""
     assert r.line is not None
     q, need = r.question, NEEDS[r.question.need]
     where = f"{r.line.name} ({q.place.backend}, {q.place.device}, {q.place.dtype})"

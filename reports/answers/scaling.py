@@ -1,4 +1,4 @@
-"""How a choice's time grows with the size: a power law in k and in batch with its uncertainty.
+"""Fit how a choice's time grows with the size: a power law in k and in batch with its uncertainty.
 
     log t = a + b log k + c log batch + noise,     b ~ N(1, 0.7^2),  c ~ N(0.7, 0.35^2)  before anything is measured
 
@@ -22,13 +22,13 @@ INTERVAL = 2.0  # standard deviations to each side
 
 @dataclass(frozen=True)
 class Scaling:
-    """The fitted growth: mean of (a, b, c) and its covariance."""
+    """Hold the fitted growth: mean of (a, b, c) and its covariance."""
 
     mean: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
 
     def at(self, k: float, batch: float) -> tuple[float, float, float]:
-        """Estimated time at a size with the two ends of its interval: (time, low, high)."""
+        """Return the estimated time at a size with the two ends of its interval: (time, low, high)."""
         x = np.array([1.0, *_logs(k, batch)])
         log = float(x @ self.mean)
         width = INTERVAL * math.sqrt(float(x @ np.array(self.covariance) @ x) + MISFIT**2)
@@ -36,7 +36,7 @@ class Scaling:
 
 
 def fit(points: Sequence[tuple[float, float, float, float]]) -> Scaling:
-    """The growth behind measured points (k, batch, time, upper end of the time's interval), one at least."""
+    """Return the growth behind measured points (k, batch, time, upper end of the time's interval), at least one."""
     x = np.array([[1.0, *_logs(k, batch)] for k, batch, _, _ in points])
     y = np.log([time for _, _, time, _ in points])
     half = np.array([math.log(max(high, time) / time) / 2.0 for _, _, time, high in points])
@@ -52,6 +52,6 @@ def _logs(k: float, batch: float) -> tuple[float, float]:
 
 
 def decades(k: float, batch: float, other_k: float, other_batch: float) -> float:
-    """How far two sizes are apart: |log10| of the ratio of k, and half that of batch."""
+    """Return how far two sizes are apart: |log10| of the ratio of k, and half that of batch."""
     (a, b), (c, d) = _logs(k, batch), _logs(other_k, other_batch)
     return (abs(a - c) + 0.5 * abs(b - d)) / math.log(10.0)

@@ -1,4 +1,4 @@
-"""The three lines of code that use a choice: problem, solver with its gradient mode, call."""
+"""Write the three lines of code that use a choice: problem, solver with its gradient mode, call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = {"envelope": "Envelope", "implicit": "Implicit", "unrolled": "Unrolled"}
 
 
 def problem_line(energy: str, regularizer: str | None, domain: str | None) -> str:
-    """The problem as the library spells it."""
+    """Return the problem as the library spells it."""
     parts = [
         f"gfy.{ENERGIES.get(energy, energy + '()')}",
         f"gfy.{REGULARIZERS.get(regularizer, (regularizer or 'BinaryGini') + '()')}"
@@ -39,12 +39,12 @@ def problem_line(energy: str, regularizer: str | None, domain: str | None) -> st
 
 
 def solver_call(call: str) -> str:
-    """`solvers.Name(parameters)` from a row's solver, with the parameters that tell its variants apart."""
+    """Return `solvers.Name(parameters)` of a row's solver, with the parameters that distinguish its variants."""
     return f"solvers.{call if '(' in call else call + '()'}"
 
 
 def gradient_call(gradient: str) -> str:
-    """`gfy.Mode(parameters)` from a row's gradient label."""
+    """Return `gfy.Mode(parameters)` from a row's gradient label."""
     mode, bracket, rest = gradient.partition("(")
     name = MODES.get(mode, mode)
     return f"gfy.{name}({rest if bracket else ')'}"
@@ -53,7 +53,7 @@ def gradient_call(gradient: str) -> str:
 def three_lines(
     call: str, gradient: str, need: str, energy: str, regularizer: str | None, domain: str | None
 ) -> str:
-    """Code for a need; `call` is the solver of the row with its parameters, `gradient` its mode."""
+    """Return code for a need; `call` is the solver of the row with its parameters, `gradient` its mode."""
     given = f"gfy.{energy}.Input({INPUTS.get(energy, 'v=v')})"
     first = problem_line(energy, regularizer, domain)
     solver = solver_call(call)
@@ -68,7 +68,8 @@ def three_lines(
 
 
 def compare_line(kind: Kind | None, k: float, batch: float, question: Question) -> str:
-    """The command that measures the question itself: framework, gradient mode, accuracy and size are all named."""
+    """Return the command that measures the question itself: framework, gradient mode, accuracy and size are
+    all named."""
     place = question.place
     options = [
         f"--backend {place.backend}" if place.backend else "",

@@ -1,4 +1,4 @@
-"""How the choices stand on a set of problems: time with its interval, share certified, and ties.
+"""Rank the choices on a set of problems: time with its interval, share certified, and ties.
 
 An interval runs from the fastest repeat to the median plus half the interquartile range, both taken over the
 problems on which the choice applies, with failures charged. Two choices tie where their intervals overlap and
@@ -18,18 +18,18 @@ TIE = 1.2  # a factor from which on one choice is faster, whatever the intervals
 
 
 def overlap(fast_high: float, fast: float, slow_low: float) -> bool:
-    """Whether the interval of the faster one reaches that of the slower one."""
+    """Return whether the interval of the faster one reaches that of the slower one."""
     return max(fast_high, PRACTICAL * fast) >= slow_low
 
 
 def ties(fast_high: float, fast: float, slow_low: float, slow: float) -> bool:
-    """Whether two times tie: their intervals overlap and they differ by less than `TIE`."""
+    """Return whether two times tie: their intervals overlap and they differ by less than `TIE`."""
     return overlap(fast_high, fast, slow_low) and slow < TIE * fast
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One choice on a set of problems: its time in seconds, and how many problems it certified."""
+    """Hold one choice on a set of problems: its time in seconds, and how many problems it certified."""
 
     choice: Choice
     time: float
@@ -44,7 +44,7 @@ class Standing:
 
 
 def standings(table: Grid) -> list[Standing]:
-    """The choices that certified at least one problem, smallest charged time first."""
+    """Return the choices that certified at least one problem, smallest charged time first."""
     if not table.choices:
         return []
     low, high = table.means(table.time), table.means(table.high)
@@ -59,12 +59,12 @@ def standings(table: Grid) -> list[Standing]:
 
 
 def tied(order: list[Standing]) -> list[Standing]:
-    """Those that tie with the first (the first itself is not among them)."""
+    """Return those that tie with the first (the first itself is not among them)."""
     return [s for s in order[1:] if s.overlaps(order[0])] if order else []
 
 
 def runner_up(order: list[Standing]) -> Standing | None:
-    """The best choice with another solver, gradient mode or backend: another dtype alone is no rival."""
+    """Return the best choice with another solver, gradient mode or backend: another dtype alone is no rival."""
     first = order[0].choice
     mine = (first.solver, first.gradient, first.backend)
     rivals = (s for s in order[1:] if (s.choice.solver, s.choice.gradient, s.choice.backend) != mine)

@@ -1,4 +1,4 @@
-"""Tables of choices: success rate, shifted geometric mean time, mean rank with a bootstrap interval.
+"""Make tables of choices: success rate, shifted geometric mean time, mean rank with a bootstrap interval.
 
 A `Cell` carries its text, whether it is best (bold) or ties with the best, and the rows that made it, so
 that the page can link every number, and Markdown and LaTeX can mark it.
@@ -20,7 +20,7 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry: `rows` are the ids of the measured rows it was computed from."""
+    """Hold one entry: `rows` are the ids of the measured rows it was computed from."""
 
     text: str
     best: bool = False
@@ -31,7 +31,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; `name` is also its file name."""
+    """Hold a titled table; `name` is also its file name."""
 
     name: str
     title: str
@@ -43,11 +43,11 @@ class Table:
 
     @property
     def shown(self) -> list[list[Cell]]:
-        """The lines a page prints; the file keeps them all."""
+        """Return the lines that a page prints; the file keeps them all."""
         return self.cells[: self.limit]
 
     def frame(self) -> pd.DataFrame:
-        """All lines as text, with the ids of the rows behind each in a last column."""
+        """Return all lines as text, with the ids of the rows behind each in a last column."""
         lines = [
             [*(c.text for c in line), " ".join(dict.fromkeys(r for c in line for r in c.rows))]
             for line in self.cells
@@ -56,7 +56,7 @@ class Table:
 
 
 def ranks(table: Grid) -> np.ndarray:
-    """Rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last.
+    """Return the rank of each choice on each problem [choices, problems]: 1 is fastest; failures share the last.
 
     A choice has no rank (nan) on a problem to which it does not apply.
     """
@@ -67,7 +67,7 @@ def ranks(table: Grid) -> np.ndarray:
 def rank_intervals(
     table: Grid, draws: int = DRAWS, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean rank over the problems and its 95% bootstrap interval (problems drawn again with replacement)."""
+    """Return the mean rank over the problems and its 95% bootstrap interval (problems drawn again with replacement)."""
     per_problem = ranks(table)
     known = np.isfinite(per_problem)
     filled, number = np.where(known, per_problem, 0.0), per_problem.shape[1]
@@ -84,7 +84,7 @@ def rank_intervals(
 
 
 def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table | None:
-    """Choices by shifted geometric mean; `best` as from `choices.best_rows`. None if nothing is certified."""
+    """Return choices by shifted geometric mean; `best` is from `choices.best_rows`. None if nothing is certified."""
     table = grid(best)
     if not table.choices or not table.solved.any():
         return None
@@ -120,7 +120,7 @@ def ranking(best: pd.DataFrame, name: str, title: str, limit: int = 12) -> Table
 
 
 def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> list[Table]:
-    """For each machine, device and framework: one table over everything, and one for each family."""
+    """Return for each machine, device and framework one table over everything, and one for each family."""
     best = best_rows(asked(frame, need), tol, need)
     out = []
     for number, ((group, device, backend), part) in enumerate(best.groupby(["group", "device", "backend"])):
@@ -135,7 +135,7 @@ def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> lis
 
 
 def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
-    """What did not work and why, gradients that nobody checked among them: one line per solver and reason."""
+    """Return what failed and why, with gradients that nobody checked: one line per solver and reason."""
     status = frame["status"].where(frame["status"] != "ok", "")
     reason = frame["reason"].fillna("no reason stored").str.slice(0, 200)
     for need, error in ERRORS.items():
@@ -161,7 +161,7 @@ def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
 
 
 def honesty(frame: pd.DataFrame) -> Table | None:
-    """How often "converged" is true: the rows that a solver calls converged, and those certified at what was asked."""
+    """Return how often "converged" is true: rows that a solver calls converged, and those certified at the level."""
     said = frame[(frame["converged"] == 1) & frame["gap_rel"].notna() & frame["tol"].notna()]
     if said.empty:
         return None

@@ -1,4 +1,4 @@
-"""What to use, and how sure: for each problem family and framework the winner, its rivals, and what would change it."""
+"""Say what to use, and how sure: for each family and framework the winner, its rivals, and what would change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reports.answers.standings import Standing, runner_up, standings, tied
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for one family in one framework, machine and device; `winner` is None where nobody certified."""
+    """Hold the answer for one family in one framework, machine and device; `winner` is None where nobody certified."""
 
     group: str
     family: str
@@ -45,7 +45,7 @@ class Verdict:
 def verdicts(
     frame: pd.DataFrame, tol: float = 1e-6, needs: Sequence[str] = ("loss-gradient", "solve")
 ) -> list[Verdict]:
-    """A verdict for each machine, need, family, device and framework that was measured."""
+    """Return a verdict for each machine, need, family, device and framework that was measured."""
     out = []
     for need in needs:
         rows = asked(frame, need)
@@ -79,7 +79,7 @@ def _split(best: pd.DataFrame) -> dict[tuple[str, ...], pd.DataFrame]:
 
 
 def _closest(best: pd.DataFrame, need: str) -> tuple[str, float, str, str] | None:
-    """The row with the smallest gap, and why even that is no answer where the gap itself would do."""
+    """Return the row with the smallest gap, and the reason why it is no answer where the gap itself would suffice."""
     known = best[best["gap_rel"].notna()]
     if known.empty:
         return None
@@ -104,7 +104,7 @@ def _caveats(best: pd.DataFrame, order: list[Standing]) -> list[str]:
 
 
 def _lower_values(best: pd.DataFrame, won: pd.DataFrame) -> list[str]:
-    """On non-concave problems the fastest may stop at a lower hill: say so with the difference."""
+    """Say how much lower the fastest choice stops on non-concave problems."""
     top = best[best["solved"]].groupby("instance")["value"].max()
     here = won.groupby("instance")["value"].max()
     short = ((top - here) / np.maximum(1.0, top.abs())).max()

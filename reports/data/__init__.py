@@ -1,1 +1,1 @@
-"""From result files to one checked frame with readable names."""
+"""Read result files into one checked frame with readable names."""

@@ -1,4 +1,4 @@
-"""What tables and figures group by: short names that tell solvers, problems, machines and versions apart."""
+"""Label what tables and figures group by: short names that distinguish solvers, problems, machines and versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _variants(names: pd.Series, stored: pd.Series, quoted: bool = False) -> pd.Series:
-    """Each name, with those parameters in which the rows of that name differ: FrankWolfe(variant=away)."""
+    """Return each name with those parameters in which the rows of that name differ: FrankWolfe(variant=away)."""
     pairs = pd.Series(list(zip(names, stored, strict=True)), index=names.index, dtype=object)
     by_name: dict[str, dict[str | None, dict[str, Any]]] = {}
     for name, text in dict.fromkeys(pairs):
@@ -49,7 +49,7 @@ def _variants(names: pd.Series, stored: pd.Series, quoted: bool = False) -> pd.S
 
 
 def _groups(frame: pd.DataFrame) -> pd.Series:
-    """One label for each machine, and for each set of library versions where a machine has several.
+    """Return one label for each machine, and for each set of library versions where a machine has several.
 
     Two rows may each name libraries that the other does not use; only a library named by both in different
     versions keeps them apart. The fingerprint of a solver's own file speaks of that solver alone.
@@ -82,7 +82,7 @@ def _compatible(texts: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
 
 
 def parsed(text: str | None) -> dict[str, Any]:
-    """A stored JSON object; empty where there is none or it is not one."""
+    """Return a stored JSON object; it is empty where there is none or it is not one."""
     try:
         value = json.loads(text or "{}")
     except ValueError:
@@ -91,7 +91,7 @@ def parsed(text: str | None) -> dict[str, Any]:
 
 
 def _instances(frame: pd.DataFrame) -> pd.Series:
-    """A readable name for each measured problem, as short as tells them apart: same name, same numbers."""
+    """Return the shortest readable name for each measured problem: same name, same numbers."""
     text = frame["problem"].astype(object)
     for name in ("k", "rank", "batch", "seed"):
         several = frame[name].groupby(text).transform("nunique") > 1
@@ -106,7 +106,7 @@ def _instances(frame: pd.DataFrame) -> pd.Series:
 
 
 def _upper(frame: pd.DataFrame, prefix: str) -> pd.Series:
-    """The upper end of a time's interval: median plus half the interquartile range; 10% if unknown."""
+    """Return the upper end of a time's interval: median plus half the interquartile range, or plus 10% if unknown."""
     missing = pd.Series(np.nan, index=frame.index)
     low, median = frame[f"{prefix}_s"], frame.get(f"{prefix}_median_s", missing)
     spread = frame.get(f"{prefix}_spread_s", missing) / 2.0

@@ -1,4 +1,4 @@
-"""Which rows a page speaks of: each number names the rows that made it, several as a numbered set."""
+"""Link each number of a page to the rows that made it; several rows are a numbered set."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ SET_LIMIT = 500  # rows of one set; a number over more rows than anyone will rea
 
 
 class Links:
-    """Addresses inside the page; collects the rows that the page must hold for them to lead somewhere."""
+    """Make addresses inside the page, and collect the rows that the page must hold for them."""
 
     def __init__(self) -> None:
         self.sets: dict[tuple[str, ...], int] = {}
         self.rows: dict[str, None] = {}
 
     def to(self, rows: Iterable[str]) -> str:
-        """The address for a number made from these rows; empty where it was made from none."""
+        """Return the address for a number made from these rows; it is empty where it was made from none."""
         ids = tuple(dict.fromkeys(rows))[:SET_LIMIT]
         if not ids:
             return ""

@@ -1,4 +1,4 @@
-"""From result files to one tidy frame: checked, typed, and with machines and library versions kept apart.
+"""Read result files into one tidy frame: checked, typed, and with machines and library versions kept apart.
 
 A file may be a store (`results.sqlite`), or a CSV or Parquet export of one. What a file lacks is either
 filled with "not measured" and said in `Rows.notes`, or, where a report makes no sense without it, refused
@@ -36,7 +36,7 @@ TABLE_SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True)
 class Rows:
-    """Measured rows, one line each, and what a reader should know about how they were read."""
+    """Hold measured rows, one line each, and what a reader should know about how they were read."""
 
     frame: pd.DataFrame
     notes: list[str] = field(default_factory=list)
@@ -44,12 +44,12 @@ class Rows:
 
     @property
     def compared(self) -> pd.DataFrame:
-        """The rows that measure a solver on an inner problem; trainings and simulations are told apart."""
+        """Return the rows that measure a solver on an inner problem, without trainings and simulations."""
         return self.frame[self.frame["kind"].isin([name for name, kind in KINDS.items() if kind.compares])]
 
 
 def load(paths: Iterable[Path]) -> Rows:
-    """Read stores and exports under each other; the newest row wins where two have the same key."""
+    """Read stores and exports into one frame; of two rows with the same key the newest is kept."""
     files = [Path(p) for p in paths]
     if not files:
         raise RecordsError("No result file was given: name one with --results FILE.")
@@ -73,7 +73,7 @@ def _read(file: Path) -> pd.DataFrame:
 
 
 def _of_this_schema(frame: pd.DataFrame) -> pd.DataFrame:
-    """An export of a store of the first schema as the rows that a migration would make of it."""
+    """Return an export of a store of the first schema as the rows that a migration would make of it."""
     if (
         not {"schema", "kind", "key", "status", "versions"} <= set(frame.columns)
         or not (frame["schema"] == 1).all()

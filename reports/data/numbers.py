@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: seconds with a unit, small gaps in powers of ten."""
+"""Format numbers for a reader: seconds with a unit, small gaps in powers of ten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def seconds(value: float) -> str:
-    """Three digits and a unit: 0.00123 -> '1.23 ms'."""
+    """Return three digits and a unit: 0.00123 -> '1.23 ms'."""
     if not math.isfinite(value):
         return "-"
     for scale, unit in UNITS:
@@ -23,10 +23,10 @@ def _three(value: float) -> str:
 
 
 def small(value: float) -> str:
-    """One digit and a power of ten, the way gaps are read."""
+    """Return one digit and a power of ten, as gaps are read."""
     return "-" if not math.isfinite(value) else "0" if value == 0 else f"{value:.0e}"
 
 
 def significant(value: float) -> str:
-    """Three digits, whole numbers from 100 on: 0.674, 4.4, 1,034."""
+    """Return three digits, or whole numbers from 100 on: 0.674, 4.4, 1,034."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The rows as the page holds them: columns of codes or numbers, few bytes per row, for its own script."""
+"""Encode the rows for the page's own script: columns of codes or numbers, few bytes per row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HIDDEN = {"samples", "backward_samples", "p_digest"}  # long; they are in the CS
 
 
 def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:
-    """The rows the page holds: all, or those its numbers link to and then an even sample of the others."""
+    """Return the rows the page holds: all, or those its numbers link to and an even sample of the others."""
     if len(frame) <= limit:
         return frame
     wanted = frame["id"].isin(links.rows)
@@ -36,7 +36,7 @@ def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.Da
 
 
 def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None) -> str:
-    """The rows as `script_json`; `numbers` gives the kind of problem of a row by its id, where it has one."""
+    """Return the rows as `script_json`; `numbers` gives the kind of problem of a row by its id, where it has one."""
     names = [c for c in (*MAIN, *(n for n in COLUMNS if n not in MAIN)) if c in frame and c not in HIDDEN]
     # A column nobody measured would be an empty column to scroll past.
     names = [c for c in names if frame[c].notna().any()]
@@ -53,14 +53,14 @@ def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None)
 
 
 def script_json(content: Any) -> str:
-    """JSON for a script element: `<` is escaped, so that nothing in it can end the element."""
+    """Return JSON for a script element: `<` is escaped, so that nothing in it can end the element."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
         "<", "\\u003c"
     )
 
 
 def _about(name: str) -> str:
-    """What stands behind a column's name: its meaning, its unit, and which way is better."""
+    """Return the description of a column: its meaning, its unit, and which direction is better."""
     field = FIELDS[name]
     better = f"{field.better} is better" if field.better else ""
     return "; ".join(part for part in (field.about, field.unit and f"in {field.unit}", better) if part)
@@ -76,7 +76,7 @@ def _column(values: pd.Series) -> dict[str, Any]:
 
 
 def _cut(text: str) -> str:
-    """A long text by its beginning; the CSV file has all of it."""
+    """Return the beginning of a long text; the CSV file has all of it."""
     return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + " … (all of it is in rows.csv)"
 
 

@@ -1,4 +1,4 @@
-"""Where results are looked for when none are named, and what is said where a report cannot be written."""
+"""Find results when none are named, and say in a sentence where a report cannot be written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ USUAL = ("results", "gfy-results", ".")
 
 
 def default_results(folder: Path | None = None) -> list[Path]:
-    """The stores in the usual folders that hold comparisons, newest first, else the published ones of the checkout."""
+    """Return the stores in the usual folders that hold comparisons, newest first, else the published ones of
+    the checkout."""
     here = folder or Path.cwd()
     for name in USUAL:
         found = sorted((here / name).glob("*.sqlite"), key=lambda p: p.stat().st_mtime, reverse=True)
@@ -31,7 +32,7 @@ def default_results(folder: Path | None = None) -> list[Path]:
 
 
 def compares(path: Path) -> bool:
-    """Whether a store holds rows of `gfy compare`; False for any other file."""
+    """Return whether a store holds rows of `gfy compare`, or False for any other file."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return (
@@ -42,7 +43,7 @@ def compares(path: Path) -> bool:
 
 
 def with_experiments(results: Iterable[Path]) -> list[Path]:
-    """The named files, and the stores of the experiments that lie beside them under their usual names."""
+    """Return the named files, and the stores of the experiments that lie beside them under their usual names."""
     named = [Path(r) for r in results]
     usual = ("multilabel.sqlite", "imitation.sqlite", "beyond.sqlite")
     beside = [r.parent / name for r in named for name in usual]
@@ -50,14 +51,14 @@ def with_experiments(results: Iterable[Path]) -> list[Path]:
 
 
 def published_results() -> Path | None:
-    """The rows kept with the project, where it runs from a checkout."""
+    """Return the rows kept with the project, where it runs from a checkout."""
     path = Path(__file__).parents[2] / "docs" / "results" / "compare.sqlite"
     return path if path.is_file() else None
 
 
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
-    """Make the folder; an error in writing to it becomes a sentence, one elsewhere stays what it is."""
+    """Make the folder; an error in writing to it becomes a sentence, and any other error stays as it is."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         yield

@@ -1,4 +1,4 @@
-"""Problems, solvers and needs in words that a newcomer reads: "dense interactions, sparse labels on a box"."""
+"""Describe problems, solvers and needs in words for a newcomer: "dense interactions, sparse labels on a box"."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SIZES = ("k", "batch", "rank")
 def problem(
     energy: str | None, regularizer: str | None, domain: str | None, rank: float | None, family: str
 ) -> str:
-    """An inner problem in words, without its size; its family's name where the energy is not known."""
+    """Return an inner problem in words, without its size, or its family's name where the energy is not known."""
     if not energy:
         return family
     first = ENERGIES.get(energy, energy)
@@ -71,7 +71,7 @@ def problem(
 
 
 def told_apart(names: list[str], families: list[str], params: list[Mapping[str, Any]]) -> list[str]:
-    """The names, with the family and then the parameters added to those that would otherwise be the same."""
+    """Return the names, with the family and then the parameters added where names would otherwise be the same."""
     out = [f"{n} ({f})" if names.count(n) > 1 else n for n, f in zip(names, families, strict=True)]
     if len(set(out)) == len(out):
         return out
@@ -86,13 +86,13 @@ def _with_params(name: str, mine: Mapping[str, Any], others: list[Mapping[str, A
 
 
 def size(k: float, batch: float) -> str:
-    """The size of a problem: "k = 50, batch 64"."""
+    """Return the size of a problem: "k = 50, batch 64"."""
     parts = [f"k = {int(k)}" if k == k else "", f"batch {int(batch)}" if batch == batch else ""]
     return ", ".join(p for p in parts if p)
 
 
 def origin(solver: str) -> str:
-    """Where a solver is from, by its name: "ours", "peer", or "yours" for every other."""
+    """Return the origin of a solver by its name: "ours", "peer", or "yours" for every other."""
     plain = re.sub(r"[^a-z]", "", solver.partition("(")[0].lower())
     if plain in (name.lower() for name in OURS):
         return "ours"

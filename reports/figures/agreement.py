@@ -1,4 +1,4 @@
-"""Do the gradient modes agree? Errors by mode, solver and backend against a reference, with its bound."""
+"""Show whether the gradient modes agree: errors by mode, solver and backend against a reference, with its bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOOR = 1e-17
 
 
 def errors(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median, range and bound of the relative gradient error at each mode's tightest tolerance."""
+    """Return median, range and bound of the relative gradient error at each mode's tightest tolerance."""
     rows = frame[(frame["gradient"] != "none") & np.isfinite(frame["grad_error"]) & (frame["status"] == "ok")]
     rows = rows[rows["dtype"] == rows["dtype"].max()] if len(rows) else rows
     keys = ["solver", "gradient", "backend"]
@@ -31,7 +31,7 @@ def errors(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """A heat map beside intervals; None where no gradient error was measured."""
+    """Draw a heat map beside intervals; return None where no gradient error was measured."""
     from matplotlib.figure import Figure
 
     data = errors(frame)
@@ -66,7 +66,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
 
 
 def _reference(frame: pd.DataFrame) -> str:
-    """What the gradients are held against, and how far that may itself be off."""
+    """Return what the gradients are compared with, and its own uncertainty."""
     checked = frame[frame["grad_error"].notna()]
     named = checked["grad_reference"].dropna().mode()
     unsure, gap = checked["grad_uncertainty"].median(), checked["grad_reference_gap"].median()
@@ -77,7 +77,7 @@ def _reference(frame: pd.DataFrame) -> str:
 
 
 def _heat(ax: Any, data: pd.DataFrame, solvers: list[str], columns: list[tuple[str, str]]) -> None:
-    """Powers of ten by solver and by mode and backend; nothing where nothing was measured."""
+    """Draw powers of ten by solver and by mode and backend, with nothing where nothing was measured."""
     import seaborn as sns
 
     level = data.assign(level=np.log10(data["median"].clip(lower=FLOOR)))

@@ -1,4 +1,4 @@
-"""The answers in one picture: for each problem the fastest certified choice, frameworks beside each other."""
+"""Draw the answers in one picture: for each problem the fastest certified choice, frameworks beside each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 14  # problems that a newcomer reads; those with most rivals come first
 
 
 def draw(evidence: Evidence, question: Question, palette: Palette) -> base.Drawn | None:
-    """One panel per framework and one line per problem: the name of the choice, its time and its lead."""
+    """Draw one panel per framework and one line per problem: the name of the choice, its time and its lead."""
     places = sorted(
         p for p in evidence.counts if p._replace(backend="") == question.place._replace(backend="")
     )
@@ -98,7 +98,7 @@ def draw(evidence: Evidence, question: Question, palette: Palette) -> base.Drawn
 
 
 def _folded(name: str) -> str:
-    """A long name on two lines, broken at the comma nearest to its middle."""
+    """Return a long name on two lines, broken at the comma nearest to its middle."""
     breaks = [i for i, c in enumerate(name) if c == ","]
     if len(name) < 44 or not breaks:
         return name

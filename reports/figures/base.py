@@ -1,4 +1,4 @@
-"""What every figure shares: its style, how it becomes SVG for the page and files beside it."""
+"""Define what every figure shares: its style, its SVG for the page and its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STYLE: dict[str, Any] = {
 
 @dataclass
 class Drawn:
-    """A figure and its words: `alt` says what there is to see, `caption` how to read it."""
+    """Hold a figure and its words: `alt` says what there is to see, `caption` how to read it."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ class Drawn:
 
 @cache
 def settings() -> dict[str, Any]:
-    """seaborn's grid and context under our own sizes and the colours that the page replaces."""
+    """Return seaborn's grid and context with our own sizes and the colours that the page replaces."""
     import seaborn as sns
 
     return {**sns.plotting_context("paper"), **sns.axes_style("whitegrid"), **STYLE}
@@ -67,7 +67,7 @@ def settings() -> dict[str, Any]:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The one look of all figures; drawn without a display."""
+    """Set the one style of all figures, which are drawn without a display."""
     import matplotlib as mpl
 
     with mpl.rc_context(settings()):
@@ -75,7 +75,7 @@ def style() -> Iterator[None]:
 
 
 def new(width: float = 6.0, height: float = 4.0) -> tuple[Figure, Axes]:
-    """One pair of axes."""
+    """Make one pair of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
@@ -85,7 +85,7 @@ def new(width: float = 6.0, height: float = 4.0) -> tuple[Figure, Axes]:
 def panels(
     number: int, across: int = 3, width: float = 10.5, each: float = 2.9, **share: Any
 ) -> tuple[Figure, list[Axes]]:
-    """`number` small multiples in rows of `across`, under room for one legend."""
+    """Make `number` small multiples in rows of `across`, under room for one legend."""
     from matplotlib.figure import Figure
 
     columns = min(across, number)
@@ -99,7 +99,7 @@ def panels(
 
 
 def legend_below(figure: Figure, handles: dict[str, Any], columns: int = 4) -> None:
-    """One legend for the whole figure, each name once, in as many columns as the figure has room for."""
+    """Draw one legend for the whole figure, each name once, in as many columns as the figure has room for."""
     widest = max((len(name) for name in handles), default=1)
     room = max(1, int(figure.get_figwidth() / max(1.4, 0.085 * widest + 0.75)))
     if handles:
@@ -112,13 +112,13 @@ def legend_below(figure: Figure, handles: dict[str, Any], columns: int = 4) -> N
 
 
 def power(value: float) -> str:
-    """10 to a power in plain characters: much faster to set than mathematics, and can be read aloud."""
+    """Return 10 to a power in plain characters, which is much faster to set than mathematics and can be read aloud."""
     exponent = round(math.log10(value)) if value > 0 else 0
     return "10" + str(exponent).translate(RAISED)
 
 
 def log_axes(ax: Axes, which: str = "xy", ticks: int = 6) -> None:
-    """Logarithmic axes with decades alone as ticks, widened to hold at least two of them."""
+    """Set logarithmic axes with only decades as ticks, widened to hold at least two of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for name in which:
@@ -134,7 +134,7 @@ def log_axes(ax: Axes, which: str = "xy", ticks: int = 6) -> None:
 
 
 def solver_handles(palette: Palette, solvers: Iterable[str], backends: Iterable[str] = ()) -> dict[str, Any]:
-    """Legend entries: one colour and marker per solver, one dash per backend."""
+    """Return legend entries: one colour and marker per solver, one dash per backend."""
     from matplotlib.lines import Line2D
 
     dashes = sorted(set(backends))
@@ -148,12 +148,12 @@ def solver_handles(palette: Palette, solvers: Iterable[str], backends: Iterable[
 
 
 def link(row_id: str) -> str:
-    """The address of a row in the page."""
+    """Return the address of a row in the page."""
     return f"#row-{row_id}"
 
 
 def svg_text(drawn: Drawn) -> str:
-    """The figure as SVG, the same bytes for the same data."""
+    """Return the figure as SVG, with the same bytes for the same data."""
     import matplotlib as mpl
 
     with mpl.rc_context({**settings(), "svg.hashsalt": drawn.name, "figure.constrained_layout.use": False}):
@@ -166,7 +166,7 @@ def svg_text(drawn: Drawn) -> str:
 
 
 def inline(svg: str, name: str) -> str:
-    """The SVG as part of a page: the page's colours, ids of its own, links out of the tab order."""
+    """Return the SVG as part of a page: the page's colours, ids of its own, links out of the tab order."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -186,19 +186,19 @@ def inline(svg: str, name: str) -> str:
 
 
 def on_white(svg: str) -> str:
-    """The SVG with a white ground, for a file that is looked at by itself."""
+    """Return the SVG with a white background, for a file that is viewed by itself."""
     return re.sub(r"(<svg [^>]*>)", r'\1<rect width="100%" height="100%" fill="#ffffff"/>', svg, count=1)
 
 
 def save(drawn: Drawn, folder: Path) -> str:
-    """Write NAME.svg, NAME.png and NAME.csv; returns the SVG for the page."""
+    """Write NAME.svg, NAME.png and NAME.csv, and return the SVG for the page."""
     svg = save_picture(drawn, folder)
     drawn.data.to_csv(folder / f"{drawn.name}.csv", index=False)
     return inline(svg, drawn.name)
 
 
 def save_all(drawn: Sequence[Drawn], folder: Path) -> list[str]:
-    """Save figures, on two cores where the process can be forked; returns their SVG in the same order.
+    """Save figures, on two cores where the process can be forked, and return their SVG in the same order.
 
     Setting the letters of a figure takes longer than drawing it, and the figures know nothing of each other.
     """
@@ -226,7 +226,7 @@ def _save_held(number: int) -> str:
 
 
 def save_picture(drawn: Drawn, folder: Path) -> str:
-    """Write NAME.svg and NAME.png; returns the SVG without its white ground."""
+    """Write NAME.svg and NAME.png, and return the SVG without its white background."""
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)

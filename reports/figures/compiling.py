@@ -1,4 +1,4 @@
-"""Compile against steady time, and after how many calls compiling has paid."""
+"""Draw compile time against steady time, and after how many calls compiling has paid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.figures.palette import Palette
 
 
 def costs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median over problems of compile (with tracing) and steady time, and the break-even count's range."""
+    """Return the median over problems of compile (with tracing) and steady time, and the break-even count's range."""
     rows = frame[(frame["compile_s"] > 0) & (frame["steady_s"] > 0)]
     rows = rows.assign(setup=rows["compile_s"] + rows["trace_s"].fillna(0.0))
     grouped = rows.groupby(["solver", "backend"])
@@ -27,7 +27,7 @@ def costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
-    """None where nothing was compiled."""
+    """Draw the figure; return None where nothing was compiled."""
     from matplotlib.figure import Figure
 
     data = costs(frame)
@@ -65,7 +65,7 @@ def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
 
 
 def _calls(ax: Any, data: pd.DataFrame, palette: Palette) -> None:
-    """The break-even count of each line, else what its compilation costs in calls."""
+    """Return the break-even count of each line, else what its compilation costs in calls."""
     for i, line in enumerate(data.itertuples()):
         colour, marker = palette.colour(line.solver), palette.marker(line.solver)
         known = np.isfinite(line.calls) and line.calls > 0

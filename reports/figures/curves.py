@@ -1,4 +1,4 @@
-"""Certified gap against time and against steps: several tolerances on one problem per family."""
+"""Draw certified gap against time and against steps: several tolerances on one problem per family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOOR = 1e-16  # a gap of exactly zero is drawn here: a logarithm has no place f
 
 
 def shown_problems(frame: pd.DataFrame, limit: int = base.PANEL_LIMIT) -> list[str]:
-    """One problem a family: of those measured by most solvers, the largest."""
+    """Return one problem per family: of those measured by most solvers, the largest."""
     counted = frame.groupby(["family", "instance"]).agg(n=("solver", "nunique"), k=("k", "max")).reset_index()
     ordered = counted.sort_values(["family", "n", "k"], ascending=[True, False, False], kind="stable")
     first = ordered.drop_duplicates("family").sort_values("n", ascending=False, kind="stable").head(limit)
@@ -24,7 +24,7 @@ def shown_problems(frame: pd.DataFrame, limit: int = base.PANEL_LIMIT) -> list[s
 
 
 def ladder(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The fastest row at each tolerance in the widest dtype; steps below zero mean not iterative."""
+    """Return the fastest row at each tolerance in the widest dtype; steps below zero mean not iterative."""
     rows = frame[
         np.isfinite(frame["gap_rel"]) & (frame[column] > 0) & frame["status"].isin(["ok", "not converged"])
     ]
@@ -53,7 +53,7 @@ def ladder(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, palette: Palette, name: str) -> base.Drawn | None:
-    """`name` is one of `MEASURES`; None where no row has both numbers."""
+    """Draw `name`, one of `MEASURES`; return None where no row has both numbers."""
     column, label, title = MEASURES[name]
     data = ladder(frame, column)
     if data.empty:

@@ -1,4 +1,4 @@
-"""Devices side by side: for each family the best certified time on each device of one machine."""
+"""Draw devices side by side: for each family the best certified time on each device of one machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILL = ("full", "none", "left", "top")
 
 
 def draw(verdicts: list[Verdict], palette: Palette) -> base.Drawn | None:
-    """None unless one machine was measured on two devices or more."""
+    """Draw the figure; return None unless one machine was measured on two devices or more."""
     lines = [
         (
             v.family,

@@ -1,4 +1,4 @@
-"""Every figure that the rows at hand allow, for one machine at a time."""
+"""Draw every figure that the rows allow, for one machine at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reports.figures.palette import Palette
 
 
 def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol: float) -> list[base.Drawn]:
-    """The figures of one machine's rows; those without data are left out."""
+    """Return the figures of one machine's rows; those without data are left out."""
     recipes: list[Callable[[], base.Drawn | None]] = [
         lambda: curves.draw(frame, palette, "gap-time"),
         lambda: curves.draw(frame, palette, "gap-steps"),
@@ -50,14 +50,14 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
 
 
 def answered(evidence: Evidence, question: Question, palette: Palette) -> list[base.Drawn]:
-    """The answers to a question in every framework, as one picture."""
+    """Return the answers to a question in every framework, as one picture."""
     with base.style():
         drawn = answers.draw(evidence, question, palette)
     return [drawn] if drawn is not None else []
 
 
 def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame) -> list[base.Drawn]:
-    """The figures of the paper's experiments, where their rows are at hand.
+    """Return the figures of the paper's experiments, where their rows are at hand.
 
     Args:
         frame: All rows.
@@ -70,12 +70,12 @@ def experiments(frame: pd.DataFrame, trained: pd.DataFrame, seeds: pd.DataFrame)
 
 
 def explained() -> list[base.Drawn]:
-    """The figures that need no rows: what the loss is."""
+    """Return the figures that need no rows: what the loss is."""
     with base.style():
         return [geometry.draw_geometry(), geometry.draw_losses()]
 
 
 def profile_of(frame: pd.DataFrame, palette: Palette, tol: float, need: str) -> base.Drawn | None:
-    """The performance profile of the rows that measure a need; None where there are none."""
+    """Return the performance profile of the rows that measure a need, or None where there are none."""
     best = best_rows(asked(frame, need), tol, need)
     return profile.draw(grid(best), palette, tol, need) if len(best) else None

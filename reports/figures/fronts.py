@@ -1,4 +1,4 @@
-"""Accuracy against speed: every certified row of a family, and the front that no row beats in both."""
+"""Draw accuracy against speed: every certified row of a family, and the front that no row beats in both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POINTS = 400  # a panel; more cannot be told apart, and a page must stay light
 
 
 def draw(frame: pd.DataFrame, palette: Palette) -> base.Drawn | None:
-    """One panel per family (its largest well-measured problem); None where nothing has a time and a gap."""
+    """Draw one panel per family (its largest well-measured problem); return None where nothing has a time and a gap."""
     rows = frame[
         np.isfinite(frame["gap_rel"])
         & (frame["steady_s"] > 0)

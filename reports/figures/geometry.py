@@ -1,4 +1,4 @@
-"""The paper's geometric picture, and loss and argmax per regularizer, from their closed forms."""
+"""Draw the paper's geometric picture, and loss and argmax per regularizer, from their closed forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAMMA, A, B, U, TARGET = 1.0, -1.0, 1.0, 0.6, 1.2
 
 
 def geometric(p: np.ndarray) -> pd.DataFrame:
-    """Omega(p) = gamma/2 p^2, its tangent of slope u, the tightest bound of the form Phi(v, p) - const."""
+    """Return Omega(p) = gamma/2 p^2, its tangent of slope u, the tightest bound of the form Phi(v, p) - const."""
     conjugate = 0.5 * U**2 / GAMMA
     generalized = 0.5 * B**2 / (GAMMA - A)
     energy = 0.5 * A * p**2 + B * p
@@ -22,7 +22,7 @@ def geometric(p: np.ndarray) -> pd.DataFrame:
 
 
 def draw_geometry() -> base.Drawn:
-    """Figure 1 of the paper: the loss is the gap at the target between Omega and the energy's lower bound."""
+    """Draw Figure 1 of the paper: the loss is the gap at the target between Omega and the energy's lower bound."""
     data = geometric(np.linspace(-0.5, 1.5, 201))
     figure, ax = base.new(6.0, 4.2)
     ax.plot(data["p"], data["omega"], color=BLUE, lw=2.2, label="Ω(p) = γ p²/2")
@@ -56,7 +56,8 @@ def draw_geometry() -> base.Drawn:
 
 
 def regularized(s: np.ndarray) -> pd.DataFrame:
-    """Loss at y = 1 and argmax for scores s, one label in [0, 1] (the squared norm on the whole line)."""
+    """Return the loss at y = 1 and the argmax for scores s, one label in [0, 1] (the squared norm on the
+    whole line)."""
     gini = np.clip((s + 1.0) / 2.0, 0.0, 1.0)
     box = np.clip(s, 0.0, 1.0)
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * s))

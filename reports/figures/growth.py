@@ -1,4 +1,4 @@
-"""Time to certified accuracy against size, log-log, with the fitted growth exponent of each solver."""
+"""Draw time to certified accuracy against size, log-log, with the fitted growth exponent of each solver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.figures.palette import Palette, dash
 
 
 def exponents(frame: pd.DataFrame, tol: float) -> pd.DataFrame:
-    """One line for each (family, batch, rank, solver, backend, k): time and the slope fitted over k."""
+    """Return one line for each (family, batch, rank, solver, backend, k): time and the slope fitted over k."""
     best = best_rows(asked(frame, "solve"), tol, "solve")
     best = best[best["solved"] & (best["k"] > 0)]
     best = best[best["dtype"] == best.groupby("family")["dtype"].transform("max")]
@@ -30,7 +30,7 @@ def exponents(frame: pd.DataFrame, tol: float) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, palette: Palette, tol: float) -> base.Drawn | None:
-    """None unless some solver was measured at two sizes or more of otherwise the same problem."""
+    """Draw the figure; return None unless some solver was measured at two sizes or more of the same problem."""
     data = exponents(frame, tol)
     if data.empty:
         return None
@@ -69,7 +69,7 @@ def draw(frame: pd.DataFrame, palette: Palette, tol: float) -> base.Drawn | None
 
 
 def _sizes(ax: Any, sizes: list[float]) -> None:
-    """The measured sizes themselves as ticks, every other one where they would touch."""
+    """Set the measured sizes as ticks, every other one where they would touch."""
     from matplotlib.ticker import NullLocator
 
     ax.set_xscale("log")
@@ -80,7 +80,7 @@ def _sizes(ax: Any, sizes: list[float]) -> None:
 
 
 def _slopes(ax: Any, part: pd.DataFrame) -> None:
-    """Each line's exponent at its end, moved apart where two would touch."""
+    """Write each line's exponent at its end, moved apart where two would touch."""
     ends = part.sort_values("k").groupby("solver").last().sort_values("time")
     low, high = np.log10(ax.get_ylim())
     step, at = 0.065 * (high - low), -np.inf

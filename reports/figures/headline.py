@@ -1,4 +1,4 @@
-"""Ours against others in one picture: how many times faster or slower, one bar per piece of work."""
+"""Draw ours against others in one picture: how many times faster or slower, one bar per piece of work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALT = "How many times faster our best solver is than the fastest other one, one 
 
 
 def draw(found: list[Race]) -> base.Drawn | None:
-    """One bar per race; None where there is none."""
+    """Draw one bar per race; return None where there is none."""
     if not found:
         return None
     data = pd.DataFrame({"work": [race.work for race in found], "times": [race.ratio for race in found]})

@@ -1,4 +1,4 @@
-"""Time, certified gap and gradient error of a cell over its commits, with the changes marked."""
+"""Draw time, certified gap and gradient error of a cell over its commits, with the changes marked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLES = {"steady_s": "solve (s)", "backward_s": "loss and gradient (s)", "gap_r
 
 
 def draw(cell: str, part: pd.DataFrame, found: Sequence[Change], number: int) -> base.Drawn | None:
-    """One panel per metric that was measured at two commits or more; None where there is none."""
+    """Draw one panel per metric that was measured at two commits or more; return None where there is none."""
     shown = [metric for metric in METRICS if len(known(part, metric)) > 1]
     if not shown:
         return None

@@ -1,4 +1,4 @@
-"""The paper's figure of imitation learning: return against trajectories, with the expert and a random policy."""
+"""Draw the paper's figure of imitation learning: return against trajectories, with the expert and a random policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def draw(seeds: pd.DataFrame) -> base.Drawn | None:
-    """Mean and standard deviation over seeds, one row of panels per setting; None without rows.
+    """Draw mean and standard deviation over seeds, one row of panels per setting; return None without rows.
 
     Args:
         seeds: One line per seed, as from `reports.answers.imitation.seeds_frame`.

@@ -1,4 +1,4 @@
-"""Memory: compiled temporaries, peak host and peak device memory by solver and gradient mode."""
+"""Draw memory: compiled temporaries, peak host and peak device memory by solver and gradient mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEASURES = {
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """One panel per measure that some row has; None where none has."""
+    """Draw one panel per measure that some row has; return None where none has."""
     from matplotlib.figure import Figure
 
     frame = frame.assign(

@@ -1,4 +1,4 @@
-"""One colour and marker for each gradient mode, as for solvers."""
+"""Define one colour and marker for each gradient mode, as for solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multilabel experiment as a figure: accuracy beside the paper's."""
+"""Draw the multilabel experiment: accuracy beside the paper's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.figures.palette import BLUE, RED
 
 
 def draw(data: pd.DataFrame) -> base.Drawn | None:
-    """One panel per dataset: our accuracy with its deviation, the paper's as an open ring."""
+    """Draw one panel per dataset: our accuracy with its deviation, the paper's as an open ring."""
     if data.empty:
         return None
     datasets = list(dict.fromkeys(data["dataset"]))

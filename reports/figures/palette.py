@@ -1,4 +1,4 @@
-"""One colour and one marker for each solver, the same in every figure of every report.
+"""Define one colour and one marker for each solver, the same in every figure of every report.
 
 The thirteen colours were searched for together: each has a contrast of 3:1 at least on white and on the dark
 page, and any two of them are ten units of CIEDE2000 apart or nearly so, also as simulated for readers who see
@@ -36,7 +36,7 @@ DASHES = {"jax": "-", "torch": (0, (4, 1.5)), "numpy": (0, (1, 1.2)), "scipy": (
 
 
 class Palette:
-    """Colour and marker of the solvers at hand; no two of them look the same."""
+    """Give the solvers their colours and markers; no two of them look the same."""
 
     def __init__(self, solvers: Iterable[str]) -> None:
         self._look: dict[str, tuple[str, str]] = {}
@@ -51,7 +51,7 @@ class Palette:
 
     @staticmethod
     def _free(name: str, used: set[tuple[str, str]]) -> tuple[str, str]:
-        """A look for a solver that is not known: from its name, past the colours that others have."""
+        """Return a look for an unknown solver: from its name, without the colours that others have."""
         code = zlib.crc32(name.encode())
         taken = {colour for colour, _ in used}
         tries = [COLOURS[(code + i) % len(COLOURS)] for i in range(len(COLOURS))]
@@ -69,5 +69,5 @@ def dash(backend: str) -> object:
 
 
 def _base(name: str) -> str:
-    """The solver itself, where a name also tells its parameters."""
+    """Return the solver itself, where a name also contains its parameters."""
     return re.sub(r"[^a-z0-9]", "", name.partition("(")[0].lower())

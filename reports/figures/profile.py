@@ -1,4 +1,4 @@
-"""Dolan-Moré performance profiles: the share of the problems certified in at most so many times the fastest time."""
+"""Draw Dolan-Moré performance profiles: the share of problems certified in at most so many times the fastest time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = 12
 
 
 def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | None:
-    """One step curve per choice, the best dozen by area; None where nothing was certified."""
+    """Draw one step curve per choice, the best dozen by area; return None where nothing was certified."""
     curves = profiles(table)
     if not curves:
         return None
@@ -60,14 +60,14 @@ def draw(table: Grid, palette: Palette, tol: float, need: str) -> base.Drawn | N
 
 
 def _names(choices: list[Any]) -> list[str]:
-    """Solver and whatever else the choices differ in: what they have in common need not be read twelve times."""
+    """Return the solver and whatever else the choices differ in; what they have in common is left out."""
     fields = [_fields(c) for c in choices]
     told = [0, *(i for i in range(1, 5) if len({f[i] for f in fields}) > 1)]
     return [" · ".join(f[i] for i in told if f[i] != "none") for f in fields]
 
 
 def _columns(names: list[str]) -> int:
-    """Two columns of names where they fit the width, else one under the other."""
+    """Set two columns of names where they fit the width, else one."""
     return 2 if max(map(len, names)) <= 34 else 1
 
 

@@ -1,4 +1,4 @@
-"""Gradient error against inner error: Ablin's slopes, one for the envelope and two for unrolling, drawn in.
+"""Draw gradient error against inner error, with Ablin's slopes: one for the envelope and two for unrolling.
 
 Reference: Ablin, Peyré and Moreau, "Super-efficiency of automatic differentiation", 2020.
 """
@@ -15,7 +15,7 @@ POINTS = 250
 
 
 def points(frame: pd.DataFrame) -> pd.DataFrame:
-    """Inner error (bound on the distance, else the residual) and gradient error of each row."""
+    """Return inner error (bound on the distance, else the residual) and gradient error of each row."""
     rows = frame[(frame["gradient"] != "none") & (frame["grad_error"] > 0) & np.isfinite(frame["grad_error"])]
     distance = rows["distance"].where(np.isfinite(rows["distance"]) & (rows["distance"] > 0))
     inner = distance.where(distance.notna(), rows["residual"])
@@ -31,7 +31,7 @@ def points(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def fitted(data: pd.DataFrame) -> float:
-    """Slope in log-log of the rows above rounding (errors over 1e-12); nan where too few or all alike."""
+    """Return the log-log slope of the rows above rounding (errors over 1e-12), or nan where too few or all alike."""
     use = data[(data["grad_error"] > 1e-12) & (data["inner"] > 1e-12)]
     x, y = np.log10(use["inner"].to_numpy(float)), np.log10(use["grad_error"].to_numpy(float))
     if len(x) < 4 or np.ptp(x) < 1.0:
@@ -40,7 +40,7 @@ def fitted(data: pd.DataFrame) -> float:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """One point per row and one colour per mode; None where no row has both errors."""
+    """Draw one point per row and one colour per mode; return None where no row has both errors."""
     data = points(frame)
     if data.empty:
         return None

@@ -1,4 +1,4 @@
-"""The figures of the paper's theorems: those of stored studies, and those that need no rows."""
+"""Draw the figures of the paper's theorems: those of stored studies, and those that need no rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reports.figures import (
 
 
 def studied(frame: pd.DataFrame) -> list[base.Drawn]:
-    """The figures of `gfy theory`, where its rows are at hand."""
+    """Return the figures of `gfy theory`, where its rows are at hand."""
     with base.style():
         drawn = [theory_calibration.draw(frame), theory_dc.draw(frame), theory_structured.draw(frame)]
     return [d for d in drawn if d is not None]
 
 
 def explained() -> list[base.Drawn]:
-    """The figures that need no rows: small multiples of the geometric picture, biconjugates, divergences."""
+    """Return the figures that need no rows: small multiples of the geometric picture, biconjugates, divergences."""
     with base.style():
         return [theory_biconjugate.draw_pictures(), theory_biconjugate.draw(), theory_divergence.draw()]

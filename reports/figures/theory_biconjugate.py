@@ -1,4 +1,4 @@
-"""Biconjugate envelopes, and the geometric picture in small multiples; both from their definitions on a grid."""
+"""Draw biconjugate envelopes, and the geometric picture in small multiples, from their definitions on a grid."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def double_well(p: np.ndarray) -> np.ndarray:
 
 
 def envelope(energies: np.ndarray, omega: np.ndarray) -> np.ndarray:
-    """max_v Phi(v, p) - Omega^Phi(v) for energies [v, p]: conjugate over p, then over v."""
+    """Return max_v Phi(v, p) - Omega^Phi(v) for energies [v, p]: conjugate over p, then over v."""
     conjugate = (energies - omega).max(axis=1, keepdims=True)
     return np.asarray((energies - conjugate).max(axis=0))
 
 
 def envelopes() -> pd.DataFrame:
-    """A double well and its biconjugates for four couplings."""
+    """Return a double well and its biconjugates for four couplings."""
     omega = double_well(P)
     linear = SLOPES[:, None] * P
     mild = np.concatenate([linear, linear - P**2])  # a = 0 and a = -2
@@ -43,7 +43,7 @@ def envelopes() -> pd.DataFrame:
 
 
 def draw() -> base.Drawn:
-    """One panel per coupling shows Omega above and its tightest bound of that kind below."""
+    """Draw one panel per coupling with Omega above and its tightest bound of that kind below."""
     data = envelopes()
     names = list(dict.fromkeys(data["coupling"]))
     figure, axes = base.panels(len(names), across=4, sharey=True)
@@ -81,7 +81,7 @@ SHAPES = ((0.0, 0.4), (0.0, 1.0), (-1.0, 0.4), (-1.0, 1.0), (-3.0, 1.0), (-3.0, 
 
 
 def pictures() -> pd.DataFrame:
-    """Omega and the bound Phi(v, .) - Omega^Phi(v) for several v = (a, b)."""
+    """Return Omega and the bound Phi(v, .) - Omega^Phi(v) for several v = (a, b)."""
     p = np.linspace(-0.5, 1.6, 211)
     parts = []
     for a, b in SHAPES:
@@ -91,7 +91,7 @@ def pictures() -> pd.DataFrame:
 
 
 def draw_pictures() -> base.Drawn:
-    """The paper's Figure 1 for six inputs: where the bound touches, and the loss as a gap."""
+    """Draw the paper's Figure 1 for six inputs: where the bound touches, and the loss as a gap."""
     data = pictures()
     figure, axes = base.panels(len(SHAPES), sharey=True)
     handles: dict[str, object] = {}

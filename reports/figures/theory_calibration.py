@@ -1,4 +1,4 @@
-"""How tight the calibration bound is: both sides of it for many draws, and the largest ratio of each case."""
+"""Draw how tight the calibration bound is: both sides of it for many draws, and the largest ratio of each case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD = ("sigma", "M", "factor", "tight_factor", "tight_ratio", "violations", "su
 
 
 def cases(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per stored case: its constants and the largest ratio of the two sides."""
+    """Return one line per stored case: its constants and the largest ratio of the two sides."""
     lines = []
     for row in frame[frame["kind"] == "calibration"].itertuples():
         extra = json.loads(row.extra)
@@ -29,7 +29,7 @@ def cases(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn_points(data: pd.DataFrame) -> pd.DataFrame:
-    """The two sides of the bound for each draw; sides divided so that cases of different k share one line."""
+    """Return the two sides of the bound for each draw; sides divided so that cases of different k share one line."""
     lines = [
         (case.target, f"{case.energy}, {case.regularizer}", case.factor * surrogate, risk**2)
         for case in data.itertuples()
@@ -40,7 +40,7 @@ def drawn_points(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """One panel per target: draws below the line of the bound, and the line that half the diameter gives."""
+    """Draw one panel per target: draws below the line of the bound, and the line that half the diameter gives."""
     import seaborn as sns
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""The convex-concave procedure against Adam: the objective as evaluations are spent."""
+"""Draw the convex-concave procedure against Adam: the objective as evaluations are spent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.figures.palette import COLOURS
 
 
 def curves(frame: pd.DataFrame) -> pd.DataFrame:
-    """The objective of every stored training after every recorded number of evaluations."""
+    """Return the objective of every stored training after every recorded number of evaluations."""
     lines = []
     for row in frame[frame["kind"] == "dc"].itertuples():
         extra, params = json.loads(row.extra), json.loads(row.solver_params)
@@ -27,7 +27,7 @@ def curves(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(data: pd.DataFrame) -> pd.DataFrame:
-    """Where every way of training ended, mean over seeds."""
+    """Return where every way of training ended, mean over seeds."""
     ended = (
         data.sort_values("evaluations", kind="stable").groupby(["dataset", "energy", "way", "seed"]).tail(1)
     )
@@ -38,7 +38,7 @@ def summary(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """One panel per network shows the mean objective over seeds, one line per way of training."""
+    """Draw one panel per network with the mean objective over seeds, one line per way of training."""
     import seaborn as sns
     from matplotlib.lines import Line2D
 

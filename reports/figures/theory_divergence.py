@@ -1,4 +1,4 @@
-"""Generalized Bregman divergences of a double well, beside the usual ones; both from their definitions on a grid."""
+"""Draw generalized Bregman divergences of a double well beside the usual ones, from their definitions on a grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BENDS = (0.0, -2.0, -4.0)  # a in b p + a p^2 / 2; with a = -4 = min Omega'' eve
 
 
 def divergences() -> pd.DataFrame:
-    """D(p, p') for three p': the usual one, and that of the coupling b p + a p^2 / 2."""
+    """Return D(p, p') for three p': the usual one, and that of the coupling b p + a p^2 / 2."""
     omega = double_well(P)
     energies = np.concatenate([SLOPES[:, None] * P + 0.5 * a * P**2 for a in BENDS])
     conjugate = (energies - omega).max(axis=1)
@@ -34,7 +34,7 @@ def divergences() -> pd.DataFrame:
 
 
 def draw() -> base.Drawn:
-    """One panel per p': the usual divergence goes below zero, the generalized one does not."""
+    """Draw one panel per p': the usual divergence goes below zero, the generalized one does not."""
     data = divergences()
     figure, axes = base.panels(len(PLACES), across=3, sharey=True)
     handles: dict[str, object] = {}

@@ -1,5 +1,5 @@
-"""Sequences and matchings solved with an oracle: how far from listing them all, and a tagger trained three
-ways.
+"""Draw sequences and matchings solved with an oracle: the distance to listing them all, and a tagger trained
+three ways.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reports.figures.palette import BLUE, COLOURS, MARKERS
 
 
 def solved(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per stored solve over a polytope."""
+    """Return one line per stored solve over a polytope."""
     lines = []
     for row in frame[(frame["kind"] == "structured") & (frame["problem"] != "tagging")].itertuples():
         extra = json.loads(row.extra)
@@ -27,13 +27,14 @@ def solved(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tagged(frame: pd.DataFrame) -> pd.DataFrame:
-    """One line per stored tagger: its loss, its token accuracy."""
+    """Return one line per stored tagger: its loss, its token accuracy."""
     rows = frame[(frame["kind"] == "structured") & (frame["problem"] == "tagging")]
     return rows[["solver", "seed", "score"]].rename(columns={"solver": "loss", "score": "accuracy"})
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """Left: certified gap and distance to the listed solution against size. Right: token accuracy by loss."""
+    """Draw certified gap and distance to the listed solution against size (left), and token accuracy by loss
+    (right)."""
     from matplotlib.figure import Figure
 
     data, taggers = solved(frame), tagged(frame)
@@ -61,7 +62,7 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
 
 
 def _gaps(figure: Any, ax: Any, data: pd.DataFrame) -> str:
-    """Per problem one line of the worst certified gap, and a dashed one of the distance to the listed solution."""
+    """Draw per problem one line of the worst certified gap, and a dashed one of the distance to the listed solution."""
     handles: dict[str, Any] = {}
     for i, (problem, part) in enumerate(data.groupby("problem")):
         worst = part.groupby("k")[["gap", "apart"]].max().clip(lower=1e-16)
@@ -82,7 +83,7 @@ def _gaps(figure: Any, ax: Any, data: pd.DataFrame) -> str:
 
 
 def _accuracies(ax: Any, taggers: pd.DataFrame) -> str:
-    """Mean and deviation over seeds of each loss; returns them in words."""
+    """Draw mean and deviation over seeds of each loss, and return them in words."""
     import seaborn as sns
 
     order = list(dict.fromkeys(taggers["loss"]))

@@ -1,4 +1,4 @@
-"""Training curves: held-out score against training time, with one colour per solver and one dash per gradient mode."""
+"""Draw training curves: held-out score against training time, one colour per solver and one dash per gradient mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DASHES: dict[str, Any] = {
 
 
 def training(frame: pd.DataFrame) -> pd.DataFrame:
-    """Curves of trainings: `extra` may hold {"curve": {"seconds" or "epoch": [...], "score": [...]}}."""
+    """Return curves of trainings: `extra` may hold {"curve": {"seconds" or "epoch": [...], "score": [...]}}."""
     lines = []
     for row in frame[frame["kind"].isin(["multilabel", "training"])].itertuples():
         extra = parsed(row.extra)
@@ -39,7 +39,7 @@ def training(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """One panel per dataset and one line per stored training; None where no training stored its curve."""
+    """Draw one panel per dataset and one line per stored training; return None where no training stored its curve."""
     import seaborn as sns
 
     data = training(frame)

@@ -1,1 +1,1 @@
-"""From gathered answers to pages in HTML, Markdown, LaTeX and PDF."""
+"""Turn gathered answers into pages in HTML, Markdown, LaTeX and PDF."""

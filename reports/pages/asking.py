@@ -1,5 +1,5 @@
-"""The question on top of the page: what its selectors offer, the table for the preset question, and the data from which
-the page's script answers every other one."""
+"""Build the question at the top of the page: its selectors, the table for the preset question, and the data
+from which the page's script answers every other one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORIGINS = {"ours": "this library", "peer": "peers", "yours": "your own"}
 
 @dataclass(frozen=True)
 class Asking:
-    """What the template shows: the preset question, its lines, the solvers in the order of their columns."""
+    """Hold what the template shows: the preset question, its lines, the solvers in the order of their columns."""
 
     question: Question
     lines: list[Line]
@@ -31,7 +31,7 @@ class Asking:
     evidence: Evidence
 
     def options(self) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-        """(name, label, preset value, [(value, text)]) of each selector."""
+        """Return (name, label, preset value, [(value, text)]) of each selector."""
         places = self.evidence.counts
         chosen = self.question.place
         out = []
@@ -60,7 +60,7 @@ class Asking:
 
 
 def asking(evidence: Evidence) -> Asking | None:
-    """The question that the page opens with; None where nothing was measured."""
+    """Return the question that the page opens with, or None where nothing was measured."""
     question = preset(evidence)
     if question is None:
         return None
@@ -75,17 +75,17 @@ def asking(evidence: Evidence) -> Asking | None:
 
 
 def shade(ratio: float) -> float:
-    """How dark a cell is drawn: 1 at the best, 0 from a factor of a hundred on."""
+    """Return how dark a cell is drawn: 1 at the best, 0 from a factor of a hundred on."""
     return max(0.0, 1.0 - math.log10(max(ratio, 1.0)) / 2.0) if ratio == ratio else 0.0
 
 
 def factor(ratio: float) -> str:
-    """A relative time: 1.0, 5.5, 42, 1,300."""
+    """Return a relative time: 1.0, 5.5, 42, 1,300."""
     return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
 
 def sure(line: Line) -> str:
-    """How sure the first place of a line is, in words; else why there is none."""
+    """Say how sure the first place of a line is, or why there is none."""
     if line.best is None:
         bad = [c for c in line.cells.values() if c.state not in (NOT_APPLICABLE, NOT_MEASURED)]
         return f"nothing certified: {bad[0].solver} {bad[0].state}" if bad else "not measured"
@@ -102,7 +102,7 @@ def sure(line: Line) -> str:
 
 
 def said(question: Question, lines: list[Line]) -> str:
-    """The answers in one sentence."""
+    """Return the answers in one sentence."""
     place = question.place
     answered = sum(line.best is not None for line in lines)
     size = [f"{n} = {x}" for n, x in (("k", question.k), ("batch", question.batch)) if x is not None]
@@ -114,7 +114,7 @@ def said(question: Question, lines: list[Line]) -> str:
 
 
 def embedded_evidence(made: Asking, links: Links) -> dict[str, Any]:
-    """Everything the script needs to answer another question, in few bytes; rules come along as numbers."""
+    """Return all data that the script needs to answer another question, in few bytes; rules are sent as numbers."""
     evidence = made.evidence
     reasons, codes, solvers = _Numbered(), _Numbered(), _Numbered()
     states = _Numbered([CERTIFIED, NOT_APPLICABLE, NOT_MEASURED])
@@ -153,7 +153,7 @@ def _short(value: float) -> float | int | None:
 
 
 class _Numbered:
-    """Numbers for texts that occur often."""
+    """Replace texts that occur often by numbers."""
 
     def __init__(self, known: list[str] | None = None) -> None:
         self.values = list(known or [])

@@ -1,4 +1,4 @@
-"""The page of a comparison: headline, what each run was, the changes, and one picture of all paired times."""
+"""Write the page of a comparison: headline, what each run was, the changes, and one picture of all paired times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = {"html": "compare.html", "md": "compare.md", "latex": "compare.tex"}
 
 
 def build_comparison(a: Path, b: Path, out: Path, formats: Sequence[str] = ("html",)) -> Path:
-    """Write the comparison of two result files into the folder `out`; returns the first format's file."""
+    """Write the comparison of two result files into the folder `out`, and return the first format's file."""
     from reports.pages.render import write_formats
 
     wrong = [f for f in formats if f not in TITLES]
@@ -76,7 +76,7 @@ def _rules() -> list[str]:
 
 
 def draw(result: Comparison) -> base.Drawn | None:
-    """Ratio B / A against the time of A, one point per pair; grey where within noise."""
+    """Draw the ratio B / A against the time of A, one point per pair; grey where within noise."""
     data = result.pairs
     if data.empty:
         return None

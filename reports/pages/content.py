@@ -1,4 +1,4 @@
-"""Everything a report says, gathered once; how it looks is the renderers' business."""
+"""Gather everything that a report says, once; the renderers decide how it looks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DRAWN_PLACES = 3  # machines and devices that get figures; tables and verdicts a
 
 @dataclass
 class Picture:
-    """A drawn figure with the SVG the page holds."""
+    """Hold a drawn figure with the SVG that the page holds."""
 
     drawn: Drawn
     svg: str
@@ -41,7 +41,7 @@ class Picture:
 
 @dataclass
 class Part:
-    """The figures of one machine and device, or of an experiment."""
+    """Hold the figures of one machine and device, or of an experiment."""
 
     title: str
     pictures: list[Picture] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass
 class Report:
-    """The gathered report."""
+    """Hold the gathered report."""
 
     rows: Rows
     tol: float
@@ -69,13 +69,13 @@ class Report:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables, each written to a file of its own too."""
+        """Return all tables; each is written to a file of its own too."""
         ranked = [t for tables in self.rankings.values() for t in tables]
         return ranked + self.kept + self.experiment_tables
 
     @property
     def kept(self) -> list[Table]:
-        """The tables of what failed, and of how often a solver's claim to have converged is true."""
+        """Return the tables of what failed, and of how often a solver's claim to have converged is true."""
         return [t for t in (self.failures, self.honesty) if t is not None]
 
     @property
@@ -84,7 +84,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The report in one sentence."""
+        """Return the report in one sentence."""
         if self.said:
             return self.said
         frame = self.rows.compared

@@ -1,4 +1,4 @@
-"""The history as one page: time, certified gap and gradient error per commit, with the changes marked."""
+"""Write the history as one page: time, certified gap and gradient error per commit, with the changes marked."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _table(moved: list[Change], ids: dict[str, str]) -> Table:
 
 
 def _verdict(path: Path | None) -> Table | None:
-    """What Otava found, as a table."""
+    """Return what Otava found, as a table."""
     if path is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The imitation experiment in words and numbers: a Markdown page, a CSV file and a figure from stored rows."""
+"""Write the imitation experiment in words and numbers: a Markdown page, a CSV file and a figure from stored rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLES = {"paper": "At the paper's settings", "tuned": "Both models tuned on the
 
 
 def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
-    """The whole page; `frame` and `search` come from `answers.imitation.seeds_frame`."""
+    """Return the whole page; `frame` and `search` come from `answers.imitation.seeds_frame`."""
     parts = [
         "# Imitation learning",
         "",
@@ -127,7 +127,7 @@ def _mean(row: dict[str, Any], model: str) -> str:
 
 
 def _verdict(part: pd.DataFrame) -> list[str]:
-    """What the rows with the most trajectories show, task by task."""
+    """Return what the rows with the most trajectories show, task by task."""
     if "better" not in part:
         return []
     both = part[part["better"].notna()]
@@ -190,7 +190,7 @@ def _times(frame: pd.DataFrame, search: pd.DataFrame) -> list[str]:
 
 
 def imitation_table(seeds: pd.DataFrame) -> Table | None:
-    """Mean and deviation over seeds of each model, setting and number of trajectories; None without rows."""
+    """Return mean and deviation over seeds of each model, setting and number of trajectories; None without rows."""
     if seeds.empty:
         return None
     keys = ["task", "setting", "trajectories", "model"]
@@ -213,7 +213,7 @@ def imitation_table(seeds: pd.DataFrame) -> Table | None:
 
 
 def write_imitation(stored: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write imitation.csv and .md, and with rows the figure as .svg and .png, into a folder; returns the files."""
+    """Write imitation.csv and .md, and with rows the figure as .svg and .png, into a folder; return the files."""
     from reports.figures import base, imitation
 
     frame, search = seeds_frame(stored), seeds_frame(stored, search=True)

@@ -1,4 +1,4 @@
-"""What the rows show, question by question: every answer is computed from them, none is written by hand."""
+"""Answer each question from the rows: every answer is computed, none is written by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 11
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
-    """One sentence per (setting, task, trajectories): both models, their difference and its interval."""
+    """Return one sentence per (setting, task, trajectories): both models, their difference and its interval."""
     said = []
     for row in comparison(frame).to_dict("records"):
         models = [
@@ -31,7 +31,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
 
 
 def lead(frame: pd.DataFrame) -> str:
-    """What the experiment shows, in three sentences; fewer where a comparison has no rows."""
+    """Return what the experiment shows, in three sentences; fewer where a comparison has no rows."""
     said = []
     for setting, where in (
         ("paper", "At the paper's settings"),
@@ -57,7 +57,7 @@ def lead(frame: pd.DataFrame) -> str:
 
 
 def origin(frame: pd.DataFrame) -> str:
-    """Which rows come from a checkout with changes that are in no commit, in a sentence; empty without rows."""
+    """Return a sentence on the rows from a checkout with uncommitted changes; it is empty without rows."""
     if frame.empty:
         return ""
     dirty = frame[frame["dirty"] != 0]
@@ -77,7 +77,7 @@ def origin(frame: pd.DataFrame) -> str:
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
-    """The questions of the experiment and what the stored rows answer."""
+    """Return the questions of the experiment and what the stored rows answer."""
     return [*_paper(frame), *_tuned(frame), *_overhead(frame), *_steps(frame)]
 
 
@@ -128,7 +128,7 @@ def _tuned(frame: pd.DataFrame) -> list[str]:
 
 
 def overhead(frame: pd.DataFrame) -> dict[str, float]:
-    """Per task: the pairwise policy's extra time per step, as a part of the unary model's whole evaluation.
+    """Return per task the pairwise policy's extra time per step, as a part of the unary model's whole evaluation.
 
     Medians over cells, at the paper's settings: one cell timed while others worked would say little.
     """

@@ -1,4 +1,4 @@
-"""Tables as Markdown and as LaTeX (booktabs): best in bold, ties marked with an approximate-equal sign."""
+"""Write tables as Markdown and as LaTeX (booktabs): best in bold, ties marked with an approximate-equal sign."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LATEX = {
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it stands; a sign pdflatex has no glyph for becomes a question mark."""
+    """Return text that LaTeX prints unchanged; a sign without a glyph in pdflatex becomes a question mark."""
     return "".join(LATEX.get(c, c if c.isascii() and c.isprintable() else "?") for c in text)
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown prints as it stands, also inside a table."""
+    """Return text that Markdown prints unchanged, also inside a table."""
     out = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for sign in "|*_`[]":
         out = out.replace(sign, "\\" + sign)
@@ -37,7 +37,7 @@ def _latex(cell: Cell) -> str:
 
 
 def markdown(table: Table) -> str:
-    """A pipe table; numeric columns to the right."""
+    """Return a pipe table with numeric columns to the right."""
     numeric = table.numeric or [False] * len(table.columns)
     lines = [
         "| " + " | ".join(escape_markdown(c) for c in table.columns) + " |",
@@ -48,7 +48,7 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A table environment with booktabs rules; wide ones are scaled to the line."""
+    """Return a table environment with booktabs rules; wide ones are scaled to the line."""
     numeric = table.numeric or [False] * len(table.columns)
     spec = "".join("r" if n else "l" for n in numeric)
     head = " & ".join(escape_latex(c) for c in table.columns)

@@ -1,4 +1,5 @@
-"""The multilabel experiment beside the paper: one table per table of the paper, as Markdown, HTML, LaTeX and CSV."""
+"""Write the multilabel experiment beside the paper: one table per table of the paper, as Markdown, HTML,
+LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ TESTED = (
 
 
 def multilabel_tables(found: pd.DataFrame) -> list[Table]:
-    """One table per table of the paper: ours, with the paper's figure in brackets; best of ours in bold."""
+    """Return one table per table of the paper: ours, with the paper's figure in brackets; best of ours in bold."""
     out = []
     for name, part in found.groupby("table", sort=False):
         datasets = list(dict.fromkeys(part["dataset"]))
@@ -78,7 +79,7 @@ def _accuracy(line: pd.DataFrame, top: float) -> Cell:
 
 
 def details(found: pd.DataFrame) -> Table:
-    """All lines under each other, with the chosen setting, the inner gap and the time of each."""
+    """Return all lines in one table, with the chosen setting, the inner gap and the time of each."""
     formats = {"difference": "{:+.2f}", "penalty": "{:.1e}", "rate": "{:.1e}", "inner_gap": "{:.1e}"}
     shown = ["table", "dataset", "energy", "loss", "gradient", "accuracy", "paper", "difference", "held_out",
              "penalty", "rate", "inner_gap", "seconds"]  # fmt: skip
@@ -96,7 +97,7 @@ def details(found: pd.DataFrame) -> Table:
 
 
 def measures(found: pd.DataFrame) -> Table:
-    """The other measures of every cell, in %, each cell once."""
+    """Return the other measures of every cell, in %, each cell once."""
     cells = [
         [Cell(str(line[name])) for name in ("dataset", "energy", "loss", "gradient")]
         + [Cell("-" if pd.isna(line[name]) else f"{line[name]:.2f}") for name in ("accuracy", *MEASURES)]
@@ -108,7 +109,8 @@ def measures(found: pd.DataFrame) -> Table:
 
 
 def against(tested: pd.DataFrame) -> Table:
-    """Pairwise with the GFY loss against every other model: the difference, its interval, and whether it is luck."""
+    """Compare pairwise with the GFY loss against every other model: the difference, its interval, and if it
+    is chance."""
     cells = [
         [Cell(str(x.dataset)), Cell(str(x.energy)), Cell(str(x.loss)), Cell(str(x.gradient)),
          Cell(f"{x.difference:+.2f}"), Cell(f"[{x.low:+.2f}, {x.high:+.2f}]"),
@@ -121,7 +123,7 @@ def against(tested: pd.DataFrame) -> Table:
 
 
 def note(effort: Effort, found: pd.DataFrame) -> str:
-    """The caption: what was run, in the words of the effort that was spent."""
+    """Return the caption: what was run, in the words of the effort that was spent."""
     over = f"mean and standard deviation of {effort.seeds} seeds" if effort.seeds > 1 else "of one seed"
     fall = " with a rate that falls linearly to zero" if effort.decay else ""
     short = "A short run, not the paper's protocol. " if effort.short else ""
@@ -137,7 +139,7 @@ def note(effort: Effort, found: pd.DataFrame) -> str:
 
 
 def _votes(effort: Effort, found: pd.DataFrame) -> str:
-    """How many seeds voted on the setting, and on which settings."""
+    """Return how many seeds voted on the setting, and on which settings."""
     if effort.finalists and effort.seeds > 1:
         best = f"the {effort.finalists} that it likes best"
         return f"the first seed votes on every setting, all {effort.seeds} seeds on {best}"
@@ -150,7 +152,7 @@ def _votes(effort: Effort, found: pd.DataFrame) -> str:
 
 
 def behind(effort: Effort, found: pd.DataFrame) -> str:
-    """How many cells hold the bar, half a point below the paper's figure (cal500: a point), and which do not."""
+    """Return how many cells hold the bar, half a point below the paper's figure (cal500: a point), and which do not."""
     cells = found.drop_duplicates(["dataset", "energy", "loss", "gradient"])
     cells = cells[cells["paper"].notna()]
     slack = 0.5 + 0.5 * (cells["dataset"] == "cal500")
@@ -170,7 +172,7 @@ def behind(effort: Effort, found: pd.DataFrame) -> str:
 
 
 def choices(told: pd.DataFrame) -> list[str]:
-    """What the choice among the finalists cost, one sentence per cell; from the study of that name."""
+    """Return what the choice among the finalists cost, one sentence per cell, from the study of that name."""
     said = []
     for (dataset, energy, loss), part in told.groupby(["dataset", "energy", "loss"], sort=False):
         chosen = part[part["chosen"]].iloc[0]
@@ -192,7 +194,7 @@ def choices(told: pd.DataFrame) -> list[str]:
 
 
 def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str] = ()) -> str:
-    """The experiment as a Markdown page, from stored rows."""
+    """Return the experiment as a Markdown page, from stored rows."""
     found, effort = lines(frame, datasets, tables)
     if effort is None or found.empty:
         return "# Multilabel classification\n\nNo rows yet.\n"
@@ -231,7 +233,7 @@ def _html(effort: Effort, found: pd.DataFrame) -> str:
 
 
 def write_multilabel(frame: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write multilabel.csv, .md, .html, .tex and multilabel-seeds.csv of all stored cells; returns the files."""
+    """Write multilabel.csv, .md, .html, .tex and multilabel-seeds.csv of all stored cells; return the files."""
     found, effort = lines(frame)
     names = (".csv", ".md", ".html", ".tex", "-seeds.csv")
     paths = {suffix: folder / f"multilabel{suffix}" for suffix in names}
@@ -247,7 +249,7 @@ def write_multilabel(frame: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def write_study(frame: pd.DataFrame, name: str, folder: Path, datasets: Sequence[str] = ()) -> Path:
-    """Write multilabel-STUDY.csv into a folder; returns the file."""
+    """Write multilabel-STUDY.csv into a folder; return the file."""
     path = folder / f"multilabel-{name}.csv"
     with writing(folder):
         study(frame, name, datasets).to_csv(path, index=False, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""The report as PDF: printed by Chromium where it is installed, else drawn page by page with matplotlib."""
+"""Write the report as PDF: printed by Chromium where it is installed, else drawn page by page with matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUIET = (
 
 
 def write_pdf(report: Report, page: Path, out: Path) -> str:
-    """Write `out` from the page already written; returns what made it."""
+    """Write `out` from the page already written; return what made it."""
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser and _print(browser, page, out):
         return f"Chromium ({browser})"
@@ -39,7 +39,7 @@ def _print(browser: str, page: Path, out: Path) -> bool:
 
 
 def _draw(report: Report, out: Path) -> None:
-    """A page of verdicts, then one page per figure."""
+    """Draw a page of verdicts, then one page per figure."""
     from matplotlib.backends.backend_pdf import PdfPages
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""From gathered content to files: one self-contained page, Markdown, LaTeX and PDF."""
+"""Write gathered content to files: one self-contained page, Markdown, LaTeX and PDF."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "question.js", "table.j
 def build_report(
     results: Sequence[Path], out: Path, formats: Sequence[str] = ("html",), tol: float = 1e-6
 ) -> Path:
-    """Write a report of the result files into the folder `out`; returns the file of the first format.
+    """Write a report of the result files into the folder `out`; return the file of the first format.
 
     Beside it: rows.csv (every row), figures/ (SVG, PNG and data of each) and tables/ (CSV of each).
     """
@@ -48,7 +48,7 @@ def build_report(
 
 
 def write_formats(report: Report, out: Path, formats: Sequence[str], names: Mapping[str, str]) -> Path:
-    """Write the gathered report under the given file names; returns the file of the first format."""
+    """Write the gathered report under the given file names; return the file of the first format."""
     (out / "tables").mkdir(parents=True, exist_ok=True)
     _write_tables(report, out)
     for name in dict.fromkeys(["html", *formats] if "pdf" in formats else formats):
@@ -73,7 +73,7 @@ def _write_tables(report: Report, out: Path) -> None:
 
 
 def page(report: Report, limit: int = ROW_LIMIT) -> str:
-    """The whole page as text: style, script, figures and rows inside it; nothing is fetched when it opens."""
+    """Return the whole page as text with style, script, figures and rows; nothing is fetched when it opens."""
     links = Links()
     scripts = [(TEMPLATES / name).read_text("utf-8") for name in (SCRIPTS if report.asking else SCRIPTS[-1:])]
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
@@ -100,7 +100,7 @@ def _context(report: Report) -> dict[str, Any]:
 
 
 def _code(text: str) -> Any:
-    """Escaped text in which what stands between backquotes is set as code."""
+    """Return escaped text in which what stands between backquotes is set as code."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
@@ -113,7 +113,8 @@ def _safe(text: str) -> Any:
 
 
 def _environment() -> Any:
-    """Everything that is put into the page is escaped, unless a template says otherwise about our own SVG."""
+    """Return the environment that escapes everything in the page, unless a template says otherwise about our
+    own SVG."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -125,7 +126,7 @@ def _environment() -> Any:
 
 
 def _fill(template: str, report: Report, md: bool) -> str:
-    """Markdown or LaTeX: there is no HTML to escape for, so each text goes through its own escape, `e`."""
+    """Return the environment of Markdown or LaTeX: without HTML, each text goes through its own escape, `e`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     marks = ("{{", "}}", "{%", "%}", "{#", "#}") if md else ("<<", ">>", "<%", "%>", "<#", "#>")

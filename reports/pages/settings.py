@@ -1,4 +1,4 @@
-"""What a reader must know to judge the numbers: machines, versions, settings, and what they cannot say."""
+"""Describe what a reader must know to judge the numbers: machines, versions, settings, and what they cannot say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reports.data.load import Rows
 
 @dataclass(frozen=True)
 class Place:
-    """One machine with one set of library versions: facts as (name, value) pairs."""
+    """Describe one machine with one set of library versions: facts as (name, value) pairs."""
 
     group: str
     rows: int
@@ -24,7 +24,7 @@ class Place:
 
 
 def places(frame: pd.DataFrame) -> list[Place]:
-    """The machines of the rows, and how each measured."""
+    """Return the machines of the rows, and how each measured."""
     out = []
     for group, part in frame.groupby("group", sort=True):
         machine: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _span(values: pd.Series) -> str:
 
 
 def rules(tol: float) -> list[str]:
-    """How the numbers of the page are made."""
+    """Return how the numbers of the page are made."""
     return [
         "A row counts as solved where its relative gap, certified in float64 outside the solver and outside the clock, "
         f"is at most {tol:.0e} (in the table on top: the accuracy chosen), whatever the solver says of itself; where a "
@@ -107,7 +107,7 @@ def rules(tol: float) -> list[str]:
 
 
 def limitations(rows: Rows, tol: float) -> list[str]:
-    """What these rows cannot show; the general ones, then those seen in the data."""
+    """Return what these rows cannot show; the general ones, then those seen in the data."""
     frame = rows.compared
     out = [
         "Problems are synthetic or taken from a few trainings; a family's winner need not win on yours: "
