@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -134,15 +135,18 @@ def _optional(check: Check) -> Check:
     return asked
 
 
-def checks_of(annotations: dict[str, Any]) -> dict[str, Check]:
+SCALARS = {"float": number, "int": count}
+
+
+def checks_of(annotations: dict[str, Any], kinds: dict[str, Check] = KINDS) -> dict[str, Check]:
     """Return the check of every parameter whose annotation is one of those that are checked."""
     found: dict[str, Check] = {}
     for name, declared in annotations.items():
         kind = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
         plain = kind.removesuffix(" | None")
         named = kind == "InnerSolver | None"  # these look a name up, and say themselves what is wrong with it
-        if plain in KINDS and name != "return" and not named:
-            found[name] = KINDS[plain] if plain == kind else _optional(KINDS[plain])
+        if plain in kinds and name != "return" and not named:
+            found[name] = kinds[plain] if plain == kind else _optional(kinds[plain])
     return found
 
 
@@ -183,9 +187,16 @@ def guard(function: F) -> F:
 
 
 def guard_class(kind: type) -> None:
-    """Make a public dataclass check its fields in the same way, and a solver the arguments of `solve`."""
+    """Make a public class check its fields in the same way, and the arguments of its methods."""
+    from gfy.energies.base import Energy
+    from gfy.regularizers.base import Regularizer
+    from gfy.sets.base import ConvexSet
+
     if is_dataclass(kind) and "__init__" in vars(kind):
         _guard_making(kind)
+    if issubclass(kind, ConvexSet | Regularizer | Energy):
+        for owner in kind.__mro__[:-1]:
+            _guard_methods(owner)
     for name in ("unsupported", "solve"):
         if name in vars(kind) and callable(vars(kind)[name]) and not hasattr(vars(kind)[name], "__wrapped__"):
             setattr(kind, name, (_guard_solve if name == "solve" else guard)(vars(kind)[name]))
@@ -228,6 +239,68 @@ def _guard_solve(solve: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return guarded
+
+
+QUESTIONS = ("batch_shape", "check", "check_dim", "coerce")  # the methods that `_ask_all` asks by
+
+
+def _guard_methods(owner: type) -> None:
+    """Make the public methods of a set, a regularizer or an energy answer a wrong argument with a sentence."""
+    for name, method in list(vars(owner).items()):
+        plain = name[0] != "_" and name not in QUESTIONS and inspect.isfunction(method)
+        if plain and not hasattr(method, "asked"):
+            setattr(owner, name, _asked_where_it_failed(method))
+
+
+def _asked_where_it_failed(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that checks numbers at once, and arrays only where it failed, since loops call it."""
+    checks = checks_of(inspect.get_annotations(inspect.unwrap(method)), SCALARS)
+    names = _parameters(method)[1:]
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **given: Any) -> Any:
+        if checks:
+            for name, value in (*zip(names, args, strict=False), *given.items()):
+                if name in checks:
+                    checks[name](name, value)
+        try:
+            return method(self, *args, **given)
+        except Exception:  # a sentence of a method within may name an argument of that one
+            _ask_all(self, method, dict(zip(names, args, strict=False)) | given)
+            raise
+
+    guarded.asked = True  # type: ignore[attr-defined]
+    return guarded
+
+
+def _ask_all(piece: Any, method: Callable[..., Any], given: dict[str, Any]) -> None:
+    """Raise a sentence for the first argument of a method of a set, a regularizer or an energy that is wrong."""
+    from gfy.checks import check_against, check_batches
+
+    declared = inspect.get_annotations(inspect.unwrap(method))
+    for name, check in checks_of(declared).items():
+        if name in given:
+            check(name, given[name])
+    points = {name: given[name] for name in given if str(declared.get(name)).startswith("Array")}
+    shapes = {}
+    for name, x in points.items():
+        if x is not None and not (declared[name] != "Array" and isinstance(x, float)):
+            if not hasattr(x, "shape"):
+                raise GfyTypeError(f"{name} must be an array of a framework, got {_shown(x)}")
+            shapes[name] = tuple(x.shape)
+            if not shapes[name]:
+                raise GfyValueError(f"{name} must have an axis of coordinates, got a single number")
+    if "v" in given and hasattr(piece, "coerce"):  # an energy
+        v = piece.coerce(given["v"])
+        piece.check(v)
+        for shape in shapes.values():
+            check_against(piece, v, shape)
+    for (name, shape), (other, its) in pairwise(shapes.items()):
+        check_batches(shape, its, f"{name} and {other}")
+    for shape in shapes.values():
+        for part in (piece, *given.values()):
+            if callable(getattr(part, "check_dim", None)):
+                part.check_dim(shape[-1])
 
 
 def guard_all(names: list[str], room: dict[str, Any]) -> None:

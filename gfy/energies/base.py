@@ -283,6 +283,8 @@ class Energy:
         shapes = []
         for field, rank in self.ranks.items():
             leaf = getattr(v, field)
+            if not hasattr(leaf, "ndim"):
+                raise GfyTypeError(f"{self.name}.Input.{field} must be an array, got {type(leaf).__name__}")
             if leaf.ndim < rank:
                 raise GfyValueError(
                     f"{self.name}.Input.{field} needs at least {rank} axes, got shape {tuple(leaf.shape)}"

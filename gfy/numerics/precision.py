@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from gfy.backend import namespace
-from gfy.protocols import Array
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -19,11 +18,16 @@ def in_single(method: Method) -> Method:
     """Wrap method(self, x, ...) of an array x so that a half-precision x is computed in float32."""
 
     @wraps(method)
-    def widened(self: Any, x: Array, *rest: Any) -> Any:
-        if x.dtype.itemsize > 2:
-            return method(self, x, *rest)
+    def widened(self: Any, *args: Any, **named: Any) -> Any:
+        x = args[0] if args else next((a for a in named.values() if hasattr(a, "dtype")), None)
+        if getattr(getattr(x, "dtype", None), "itemsize", 8) > 2:
+            return method(self, *args, **named)
         xp = namespace(x)
-        wide = [xp.astype(a, xp.float32) if getattr(a, "dtype", None) == x.dtype else a for a in (x, *rest)]
-        return xp.astype(method(self, *wide), x.dtype)
+
+        def wide(a: Any) -> Any:
+            return xp.astype(a, xp.float32) if getattr(a, "dtype", None) == x.dtype else a
+
+        found = method(self, *map(wide, args), **{name: wide(a) for name, a in named.items()})
+        return xp.astype(found, x.dtype)
 
     return widened  # type: ignore[return-value]

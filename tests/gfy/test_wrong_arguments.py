@@ -53,7 +53,7 @@ def test_a_few_hundred_wrong_calls_are_answered(wrong: Any) -> None:
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_every_wrong_call_is_answered(wrong: Any, framework: str) -> None:
     found = answered(wrong, framework, seed=0, most=None)
-    assert sum(found.values()) > 1500
+    assert sum(found.values()) > 2500
 
 
 def test_right_calls_are_not_refused(wrong: Any) -> None:
@@ -69,6 +69,24 @@ def test_a_sentence_names_the_argument_and_what_would_do() -> None:
         gfy.argmax(problem, None, stop=1e-6)  # type: ignore[arg-type]
     with pytest.raises(gfy.GfyTypeError, match="k must be a whole number, got 2.5"):
         gfy.explain(problem, k=2.5)  # type: ignore[arg-type]
+
+
+def test_methods_of_sets_regularizers_and_energies_answer_with_a_sentence() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([[0.5, 0.25]])
+    with pytest.raises(gfy.GfyTypeError, match="x must be an array of real numbers, got 'a'"):
+        gfy.Simplex().project("a")
+    with pytest.raises(
+        gfy.GfyTypeError, match=r"domain must be an instance of gfy\.ConvexSet, got 'simplex'"
+    ):
+        gfy.Gini().argmax(x, "simplex")  # type: ignore[arg-type]
+    with pytest.raises(gfy.GfyValueError, match="p must end in an axis of 2 coordinates"):
+        gfy.Bilinear().value(gfy.Bilinear.Input(x), torch.ones(3))
+    with pytest.raises(gfy.GfyValueError, match="k must be a whole number >= 0, got -1"):
+        gfy.Simplex().diameter(-1)
+    named = gfy.Gini().argmax(theta=x.to(torch.float16), domain=gfy.Simplex())
+    assert named.dtype == torch.float16
+    assert torch.equal(named, gfy.Gini().argmax(x.half(), gfy.Simplex()))
 
 
 def test_numbers_of_frameworks_are_numbers() -> None:

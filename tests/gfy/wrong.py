@@ -138,6 +138,64 @@ def calls(make: Callable[[Any], Any]) -> Iterator[Call]:
             )
             yield Call(f"{name}.unsupported", solver.unsupported, {"problem": problem}, {"problem": PROBLEMS})
     yield from constructors()
+    yield from pieces(make)
+
+
+SETS = (
+    gfy.Box(),
+    gfy.Simplex(),
+    gfy.CappedSimplex(2),
+    gfy.Reals(),
+    gfy.Ball(),
+    gfy.Birkhoff(),
+    gfy.Permutahedron(),
+)
+OMEGAS = (
+    gfy.Gini(),
+    gfy.Shannon(),
+    gfy.SquaredNorm(),
+    gfy.BinaryGini(),
+    gfy.BinaryShannon(),
+    gfy.Tsallis(),
+    gfy.Zero(),
+)
+
+
+def pieces(make: Callable[[Any], Any]) -> Iterator[Call]:
+    """Right calls of the methods of sets, regularizers and energies; most take a point of another size too."""
+    rng = np.random.default_rng(4)
+    x = make(rng.uniform(0.1, 0.9, size=(2, 4)))
+    # a formula takes complex numbers, NaN and plain numbers as it takes all others
+    points = (*arrays(x, make)[:8], None, [0.5, 0.5])
+    for domain in SETS:
+        of = type(domain).__name__
+        for name, argument in (("project", "x"), ("linear_oracle", "scores"), ("support", "scores"), ("violation", "p"),
+                               ("contains", "p"), ("center", "like")):  # fmt: skip
+            if domain.compact or name not in ("linear_oracle", "support"):
+                yield Call(f"{of}.{name}", getattr(domain, name), {argument: x}, {argument: points})
+        yield Call(f"{of}.contains", domain.contains, {"p": x, "tol": 1e-6}, {"tol": NUMBERS})
+        for name in ("diameter", "largest_norm"):
+            yield Call(f"{of}.{name}", getattr(domain, name), {"k": 4}, {"k": COUNTS})
+    for omega in OMEGAS:
+        of = type(omega).__name__
+        for name in ("value", "grad"):
+            yield Call(f"{of}.{name}", getattr(omega, name), {"p": x}, {"p": points})
+        for name in ("argmax", "conjugate"):
+            right = {"theta": x, "domain": gfy.Box(0.0, 1.0) if of.startswith("Binary") else gfy.Simplex()}
+            yield Call(
+                f"{of}.{name}", getattr(omega, name), right, {"theta": points, "domain": (*PROBLEMS, gfy.Box)}
+            )
+    pairwise = gfy.Pairwise.Input(x, make(rng.normal(size=(2, 4, 1))))
+    for energy, v in ((gfy.Pairwise(), pairwise), (gfy.Bilinear(), gfy.Bilinear.Input(x))):
+        of, k = type(energy).__name__, {"p": (*points, x[..., :-1])}
+        for name in ("value", "grad_p"):
+            yield Call(
+                f"{of}.{name}",
+                getattr(energy, name),
+                {"v": v, "p": x},
+                {"v": (None, 3, "v", {}, object()), **k},
+            )
+        yield Call(f"{of}.dim", energy.dim, {"v": v}, {"v": (None, 3, "v", {}, object(), ())})
 
 
 OWN = (
