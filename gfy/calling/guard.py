@@ -135,7 +135,7 @@ def _optional(check: Check) -> Check:
     return asked
 
 
-SCALARS = {"float": number, "int": count}
+SCALARS: dict[str, Check] = {"float": number, "int": count}
 
 
 def checks_of(annotations: dict[str, Any], kinds: dict[str, Check] = KINDS) -> dict[str, Check]:

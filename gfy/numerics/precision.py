@@ -19,7 +19,7 @@ def in_single(method: Method) -> Method:
 
     @wraps(method)
     def widened(self: Any, *args: Any, **named: Any) -> Any:
-        x = args[0] if args else next((a for a in named.values() if hasattr(a, "dtype")), None)
+        x: Any = args[0] if args else next((a for a in named.values() if hasattr(a, "dtype")), None)
         if getattr(getattr(x, "dtype", None), "itemsize", 8) > 2:
             return method(self, *args, **named)
         xp = namespace(x)
