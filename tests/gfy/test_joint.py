@@ -77,6 +77,39 @@ def test_gradients_at_the_best_tau_are_those_of_the_likelihood() -> None:
     assert dtau.abs().max() < 1e-10
 
 
+@pytest.mark.parametrize("divergence", ["kl", "chi2"])
+def test_value_and_gradients_at_any_tau_are_those_of_the_formula(divergence: str, backend: str) -> None:
+    """The loss as it is printed, written out in NumPy over all outputs, and its central differences."""
+    u, A, y = problem(3)
+    tau = np.array([0.4, -0.7, 1.1])
+    index = [int(np.flatnonzero((one == ALL).all(1))[0]) for one in y]
+
+    def written(u: np.ndarray, A: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        g = scores(u, A)
+        s = g - tau[:, None]
+        tail = np.exp(s) - 1 if divergence == "kl" else np.where(s > 0, s, 0) ** 2 / 2 + 0.5
+        return np.asarray(tau - g[np.arange(3), index] + tail.mean(-1))
+
+    loss = gfy.JointLoss(gfy.Pairwise(), divergence)
+
+    def ours(u: Any, A: Any, tau: Any) -> Any:
+        return loss(gfy.Pairwise.Input(u, A), put(backend, y), tau, put(backend, ALL))
+
+    given = (u, A, tau)
+    value, pullback = get_backend(backend).vjp(ours, *(put(backend, x) for x in given))
+    np.testing.assert_allclose(out(backend, value), written(*given), rtol=1e-12)
+    slopes = [out(backend, slope) for slope in pullback(put(backend, np.ones(3)))]
+    step = 1e-6
+    for n, slope in enumerate(slopes):
+        for place in np.ndindex(given[n].shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [x.copy() for x in given]
+                moved[n][place] += sign * step
+                ends.append(written(*moved).sum())
+            assert slope[place] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7)
+
+
 def test_minimising_over_both_is_maximum_likelihood() -> None:
     """The scores of a table of 2^2 outputs, seen with given frequencies: the optimum is known in closed form."""
     torch = pytest.importorskip("torch")
