@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from reports.answers.multilabel import COLUMNS, MEASURES, Effort, lines, seeds, significance, study
+from reports.answers.shortfalls import reasons
 from reports.answers.tables import Cell, Table
 from reports.data.sources import writing
 from reports.pages.markup import latex, markdown
@@ -41,6 +42,7 @@ MEASURED = (
     "macro F1 is the mean over labels, example F1 the mean over examples; subset accuracy asks for all labels of an "
     "example."
 )
+WHY = "What the held-out examples say of the cells below the paper's figure; nothing here was chosen by the test part."
 CHOICES = (
     "All finalists of these cells were refitted and tested after the choice had been stored "
     "(`gfy reproduce multilabel --study finalists`); nothing was chosen by it."
@@ -151,12 +153,17 @@ def _votes(effort: Effort, found: pd.DataFrame) -> str:
     return "; ".join(parts) or "the vote of the seeds"
 
 
-def behind(effort: Effort, found: pd.DataFrame) -> str:
-    """Return how many cells hold the bar, half a point below the paper's figure (cal500: a point), and which do not."""
+def shortfall(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the cells that the paper has, and those of them more than half a point (cal500: a point) below it."""
     cells = found.drop_duplicates(["dataset", "energy", "loss", "gradient"])
     cells = cells[cells["paper"].notna()]
     slack = 0.5 + 0.5 * (cells["dataset"] == "cal500")
-    short = cells[cells["difference"].astype(float) + slack < 0]
+    return cells, cells[cells["difference"].astype(float) + slack < 0]
+
+
+def behind(effort: Effort, found: pd.DataFrame) -> str:
+    """Return how many cells hold the bar, half a point below the paper's figure (cal500: a point), and which do not."""
+    cells, short = shortfall(found)
     text = (
         f"{len(cells) - len(short)} of {len(cells)} cells that the paper has are at most half a point below its figure "
         f"(cal500: a point)."
@@ -206,6 +213,9 @@ def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str
     ]
     if found[list(MEASURES)].notna().any(axis=None):
         parts += ["## Other measures", MEASURED, markdown(measures(found))]
+    said = reasons(frame, shortfall(found)[1], effort)
+    if said:
+        parts += ["## Why cells fall short", WHY, "\n".join(said)]
     told = study(frame, "finalists", datasets)
     if len(told):
         parts += ["## What the choice among the finalists cost", CHOICES, "\n".join(choices(told))]

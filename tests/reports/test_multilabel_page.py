@@ -169,3 +169,25 @@ def test_bootstrap_tells_luck_from_difference(rng: np.random.Generator) -> None:
     assert luck["low"] < 0 < luck["high"]
     with pytest.raises(RecordsError, match="one length"):
         paired_bootstrap(a, a[:-1])
+
+
+def test_the_page_says_from_held_out_votes_why_a_cell_falls_short(synthetic, tmp_path: Path) -> None:
+    told = {
+        "held_out_votes": {"3": [80.0, 78.0, 82.0], "20": [81.0, 79.0, 80.0], "21": [70.0, 70.0, 70.0]},
+        "held_out_curve": [60.0, 81.0], "held_out_grid": [*[50.0] * 20, 81.0, 70.0, *[50.0] * 28],
+        "training": {"rows": [399, 100], "selection": 3}, "metrics": {"micro_f1": 0.05},
+    }  # fmt: skip
+    with Store(tmp_path / "multilabel.sqlite") as store:
+        store.put(synthetic.trained("emotions", accuracy=75.0, score_paper=78.0, k=10, extra=told))
+        store.put(synthetic.trained("yeast", accuracy=80.0, score_paper=80.2, extra=told))
+        text = page(store.frame())
+    why = text.partition("## Why cells fall short")[2].partition("\n## ")[0]
+    assert "yeast" not in why  # it holds the bar
+    assert (
+        "2 of 3 finalists lie within one standard error (1.26 points, 1000 decisions)" in why
+    )  # sqrt(.8 .2 / 1000)
+    assert "the seeds of the chosen one reach 79.00 to 81.00" in why  # place 20, by its curve
+    assert "a standard error of 1.37 points" in why  # sqrt(.75 .25 / 1000)
+    assert "2 settings tie" in why
+    assert "smallest of the grid, and the best held-out accuracy falls from 81.00 there to 50.00" in why
+    assert "micro F1 of 5.0 %" in why
