@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -97,6 +98,10 @@ def gfy(
     """
 
 
+# What a system says of a file that someone named, and that this program cannot mend.
+OF_A_FILE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EROFS}
+
+
 def sentence(error: BaseException) -> str | None:
     """Return what to say about an error that the user can mend, or None for an error of this program."""
     from bench.store import RecordsError
@@ -106,6 +111,8 @@ def sentence(error: BaseException) -> str | None:
         expected += (sys.modules["gfy.errors"].GfyError,)
     if isinstance(error, expected):
         return str(error)
+    if isinstance(error, OSError) and error.errno in OF_A_FILE and error.filename is not None:
+        return f"{error.strerror}: {str(error.filename)[:200]}"
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] not in (
         "gfy", "solvers", "bench", "reports"
     ):  # fmt: skip
@@ -121,7 +128,9 @@ def main() -> None:
         said = sentence(error)
         if said is None:
             raise
-        typer.echo(said, err=True)
+        from bench.store.media import visible
+
+        typer.echo("\n".join(map(visible, said.split("\n"))), err=True)  # a file's name may hold anything
         raise SystemExit(2) from None
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hostile import NAMES
 from typer.testing import CliRunner
 
 from bench.cli import VERBS, app, main, sentence
@@ -74,6 +75,33 @@ def test_mistakes_get_a_sentence_and_exit_2(
         said = capsys.readouterr().err
         assert ended.value.code == 2, said
         assert words in " ".join(said.split())
+
+
+NASTY = [name for name in NAMES if "\x1b" in name or "half" in name or "/b" in name or len(name) > 1000]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "archive fetch {} --index {}", "archive add {}", "archive verify {}", "check {}",
+        "compare --dry-run --problem {}", "compare --dry-run --solver {}", "compare --dry-run --suite {}",
+        "data fetch {}", "data show {}", "explain {}", "export benchopt --suite {} --out {}", "export otava {}",
+        "predict {}", "records show {} {}", "records verify {}", "report --results {}", "report --with {} --index {}",
+        "submit check {}", "submit pack {}", "train --dataset {}",
+    ],
+)  # fmt: skip
+def test_hostile_names_get_a_sentence_of_plain_characters(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in NASTY:
+        given = os.fsdecode(name.encode("utf-8", "surrogatepass"))  # as a shell would hand it over
+        monkeypatch.setattr(sys, "argv", ["gfy", *(part.format(given) for part in words.split())])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert ended.value.code in (1, 2), (name, said)
+        assert not {"\x1b", "\x07", "\r"} & {*said.out, *said.err}, name
 
 
 def test_jobs_are_for_accuracy_only() -> None:
