@@ -11,24 +11,28 @@ app = typer.Typer(no_args_is_help=True, help="List, fetch and add published runs
 
 Index = Annotated[
     str | None,
-    typer.Option(help="Folder or address of the archive (default: GFY_ARCHIVE, then the project's own)."),
+    typer.Option(
+        help="Use the archive in this folder or at this address (default: GFY_ARCHIVE, then the project's own)."
+    ),
 ]
 
 
 @app.command("list")
 def list_runs(
     index: Index = None,
-    problem: Annotated[str | None, typer.Option(help="Only runs that hold this problem family.")] = None,
+    problem: Annotated[str | None, typer.Option(help="List only runs that hold this problem family.")] = None,
     machine: Annotated[
-        str | None, typer.Option(help="Only machines whose name begins with this text.")
+        str | None, typer.Option(help="List only machines whose name begins with this text.")
     ] = None,
     version: Annotated[
-        str | None, typer.Option(help="Only versions or commits that begin with this text.")
+        str | None, typer.Option(help="List only versions or commits that begin with this text.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only runs with rows on this day or later, 2026-11-01.")
+        str | None, typer.Option(help="List only runs with rows on this day or later, such as 2026-11-01.")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only runs with rows on this day or earlier.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="List only runs with rows on this day or earlier.")
+    ] = None,
 ) -> None:
     """List the published runs, newest first.
 
@@ -54,7 +58,9 @@ def list_runs(
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Published runs, as `gfy archive list` names them.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Name the published runs as `gfy archive list` shows them.")
+    ],
     index: Index = None,
 ) -> None:
     """Fetch published runs into the cache, checked by SHA-256, and say where their rows are.
@@ -72,8 +78,8 @@ def fetch(
 
 @app.command()
 def add(
-    packs: Annotated[list[Path], typer.Argument(help="Packs that `gfy submit pack` wrote.")],
-    index: Annotated[Path, typer.Option(help="Folder of the archive.")] = Path("docs/published"),
+    packs: Annotated[list[Path], typer.Argument(help="Give packs that `gfy submit pack` wrote.")],
+    index: Annotated[Path, typer.Option(help="Use the archive in this folder.")] = Path("docs/published"),
     solve: Annotated[bool, typer.Option("--solve/--no-solve", help="Also solve sampled rows again.")] = True,
 ) -> None:
     """Check packs and list those without a fault in the archive of a folder; exits 1 where one has a fault.
@@ -97,7 +103,7 @@ def add(
 
 @app.command()
 def verify(
-    index: Annotated[Path, typer.Argument(help="Folder of the archive.")] = Path("docs/published"),
+    index: Annotated[Path, typer.Argument(help="Use the archive in this folder.")] = Path("docs/published"),
 ) -> None:
     """Check that the index of a folder lists its packs, all of them and as they are; exits 1 where it does not.
 

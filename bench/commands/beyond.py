@@ -9,10 +9,13 @@ from typing import Annotated, Any
 import typer
 
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for beyond.sqlite; what is there is not measured again.")
+    Path,
+    typer.Option(
+        "--out", help="Write beyond.sqlite to this folder; what is stored there is not measured again."
+    ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A small version: a minute.")]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, which takes about a minute.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA.")]
 
 
 def amortised(out: Out = Path("results"), quick: Quick = False, data_dir: DataDir = None) -> None:
@@ -33,7 +36,7 @@ def minmin(
     out: Out = Path("results"),
     quick: Quick = False,
     data_dir: DataDir = None,
-    steps: Annotated[int, typer.Option(min=10, help="Gradient steps of a training.")] = 1500,
+    steps: Annotated[int, typer.Option(min=10, help="Take this many gradient steps per training.")] = 1500,
 ) -> None:
     """Train by the joint loss of energy and partition function, by chains, and by solving, and compare them.
 
@@ -51,11 +54,15 @@ def minmin(
 def ranking(
     out: Out = Path("results"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="20 steps, one seed: shows that it runs, not a result.")
+        bool,
+        typer.Option(
+            "--quick", help="Take 20 steps with one seed; this shows that it runs and gives no result."
+        ),
     ] = False,
     data_dir: DataDir = None,
     dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", help="synthetic or yeast; repeat (default: both).")
+        list[str] | None,
+        typer.Option("--dataset", help="Use synthetic or yeast; the option may be repeated (default: both)."),
     ] = None,
 ) -> None:
     """Learn rankings on the permutahedron, on the Birkhoff polytope and without a set: Kendall's tau.

@@ -13,12 +13,12 @@ from bench.commands.complete import backends, solvers
 
 def check(
     name: Annotated[
-        str, typer.Argument(help="A solver's name, or path/to/file.py:Name.", autocompletion=solvers)
+        str, typer.Argument(help="Name the solver, or give path/to/file.py:Name.", autocompletion=solvers)
     ],
     backend: Annotated[
         list[str] | None,
         typer.Option(
-            help="jax or torch; may be given several times (default: what is installed).",
+            help="Check in jax or torch; the option may be repeated (default: what is installed).",
             autocompletion=backends,
         ),
     ] = None,

@@ -17,56 +17,76 @@ if TYPE_CHECKING:
     from bench.run.executor import Tally
 
 Names = list[str] | None
-Many = "may be given several times"
+Many = "the option may be repeated"
 BESIDE = 2  # groups that are prepared side by side, at most: each has both frameworks in its memory
 
 
 def compare(
     suite: Annotated[
-        str, typer.Option(help="smoke, default, full, or a TOML file of your own.", autocompletion=suites)
+        str,
+        typer.Option(help="Choose smoke, default, full, or a TOML file of your own.", autocompletion=suites),
     ] = "default",
     problem: Annotated[
         Names,
-        typer.Option(help=f"Only this problem, or path/to/file.py:Name; {Many}.", autocompletion=problems),
+        typer.Option(
+            help=f"Measure only this problem, or path/to/file.py:Name; {Many}.", autocompletion=problems
+        ),
     ] = None,
     solver: Annotated[
         Names,
-        typer.Option(help=f"Only this solver, or path/to/file.py:Name; {Many}.", autocompletion=solvers),
+        typer.Option(
+            help=f"Measure only this solver, or path/to/file.py:Name; {Many}.", autocompletion=solvers
+        ),
     ] = None,
     gradient: Annotated[
-        Names, typer.Option(help=f"Only this gradient mode; {Many}.", autocompletion=gradients)
+        Names, typer.Option(help=f"Measure only this gradient mode; {Many}.", autocompletion=gradients)
     ] = None,
-    backend: Annotated[Names, typer.Option(help=f"jax or torch; {Many}.", autocompletion=backends)] = None,
-    device: Annotated[Names, typer.Option(help=f"cpu or cuda; {Many}.", autocompletion=devices)] = None,
-    dtype: Annotated[Names, typer.Option(help=f"float64 or float32; {Many}.", autocompletion=dtypes)] = None,
+    backend: Annotated[
+        Names, typer.Option(help=f"Measure in jax or torch; {Many}.", autocompletion=backends)
+    ] = None,
+    device: Annotated[
+        Names, typer.Option(help=f"Measure on cpu or cuda; {Many}.", autocompletion=devices)
+    ] = None,
+    dtype: Annotated[
+        Names, typer.Option(help=f"Measure in float64 or float32; {Many}.", autocompletion=dtypes)
+    ] = None,
     tol: Annotated[
-        list[float] | None, typer.Option(help=f"An accuracy level: a relative gap; {Many}.")
+        list[float] | None, typer.Option(help=f"Require this accuracy level, a relative gap; {Many}.")
     ] = None,
-    repeat: Annotated[int | None, typer.Option(min=1, help="Timed calls of each program.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds that a cell may take.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0.1, help="Memory in GiB that a cell may use.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Workers side by side (accuracy-only suites).")] = 1,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Time this many calls of each program.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, help="Stop a cell after this many seconds.")
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(min=0.1, help="Let a cell use at most this much memory, in GiB.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Run this many workers side by side; this needs --accuracy-only.")
+    ] = 1,
     accuracy_only: Annotated[
         bool, typer.Option("--accuracy-only", help="Certify the answers and time nothing.")
     ] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Send the cells to this Dask scheduler, tcp://host:port.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the rows and the report.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Write the rows and the report to this folder.")] = Path(
+        "results"
+    ),
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Measure what is missing, or everything again.")
     ] = True,
     retry: Annotated[bool, typer.Option("--retry", help="Also measure again what failed before.")] = False,
     reruns: Annotated[
-        int, typer.Option(min=0, help="How often rows timed under load are measured again.")
+        int,
+        typer.Option(min=0, help="Measure rows that were timed under load again, at most this many times."),
     ] = 1,
-    seed: Annotated[int | None, typer.Option(help="Seed of the problems.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draw the problems from this seed.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the cells and why some are left out, and measure nothing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
     wide: Annotated[
-        bool, typer.Option("--wide", help="Do not fold the tables to the terminal's width.")
+        bool, typer.Option("--wide", help="Print the tables in full width, whatever the terminal's width.")
     ] = False,
 ) -> None:
     """Measure every solver with every gradient mode on every problem of a suite, and write the report.

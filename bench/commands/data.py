@@ -10,10 +10,10 @@ import typer
 app = typer.Typer(no_args_is_help=True, help="List, fetch, check and show the datasets.")
 
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA and the user cache.")
+    Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA and the user cache.")
 ]
 Names = Annotated[
-    list[str] | None, typer.Argument(help="Datasets; all that can be fetched where none is named.")
+    list[str] | None, typer.Argument(help="Name the datasets (default: all that can be fetched).")
 ]
 
 
@@ -48,16 +48,16 @@ def list_datasets(data_dir: DataDir = None) -> None:
 def fetch_datasets(
     names: Names = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder to write to (default: the user cache).")
+        Path | None, typer.Option("--data-dir", help="Write to this folder (default: the user cache).")
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option("--base-url", help="A mirror to fetch from in place of the public homes.")
+        str | None, typer.Option("--base-url", help="Fetch from this mirror instead of the public addresses.")
     ] = None,
     attempts: Annotated[
-        int, typer.Option(min=1, help="How often a broken connection is taken up again.")
+        int, typer.Option(min=1, help="Resume a broken connection at most this many times.")
     ] = 3,
     timeout: Annotated[
-        float, typer.Option(help="Seconds of silence after which a connection is broken.")
+        float, typer.Option(help="Treat a connection as broken after this many seconds without data.")
     ] = 30.0,
 ) -> None:
     """Fetch datasets, checked by SHA-256; a broken download goes on where it stopped.
@@ -124,7 +124,7 @@ def check_datasets(names: Names = None, data_dir: DataDir = None) -> None:
 
 @app.command("show")
 def show_dataset(
-    name: Annotated[str, typer.Argument(help="A dataset, as `gfy data list` names it.")],
+    name: Annotated[str, typer.Argument(help="Name a dataset as `gfy data list` shows it.")],
     data_dir: DataDir = None,
 ) -> None:
     """Show the parts of a dataset as experiments use it, and its most and least frequent labels.

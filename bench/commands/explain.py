@@ -11,7 +11,7 @@ from bench.commands.complete import problems
 
 def explain(
     problem: Annotated[
-        str, typer.Argument(help="A problem's name, or path/to/file.py:Name.", autocompletion=problems)
+        str, typer.Argument(help="Name the problem, or give path/to/file.py:Name.", autocompletion=problems)
     ],
 ) -> None:
     """Say which theorems, solvers and gradient modes apply to a problem, and why others do not.

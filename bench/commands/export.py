@@ -12,12 +12,12 @@ app = typer.Typer(no_args_is_help=True, help="Write the suite or its history in 
 
 @app.command()
 def benchopt(
-    out: Annotated[Path, typer.Argument(help="Folder for the benchmark.")],
+    out: Annotated[Path, typer.Argument(help="Write the benchmark to this folder.")],
     problem: Annotated[
-        list[str] | None, typer.Option(help="Only this problem family; may be given several times.")
+        list[str] | None, typer.Option(help="Export only this problem family; the option may be repeated.")
     ] = None,
     solver: Annotated[
-        list[str] | None, typer.Option(help="Only this solver; may be given several times.")
+        list[str] | None, typer.Option(help="Export only this solver; the option may be repeated.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier export.")] = False,
 ) -> None:
@@ -37,12 +37,16 @@ def benchopt(
 
 @app.command()
 def otava(
-    stores: Annotated[list[Path], typer.Argument(help="Result files with rows of several commits.")],
-    out: Annotated[Path, typer.Option(help="Folder for the series and otava.yaml.")] = Path("results/otava"),
+    stores: Annotated[
+        list[Path], typer.Argument(help="Read these result files, with rows of several commits.")
+    ],
+    out: Annotated[Path, typer.Option(help="Write the series and otava.yaml to this folder.")] = Path(
+        "results/otava"
+    ),
     run: Annotated[
         bool, typer.Option("--run", help="Also run Otava and keep its verdict in verdict.json.")
     ] = False,
-    program: Annotated[str, typer.Option(help="Otava's command, or its path.")] = "otava",
+    program: Annotated[str, typer.Option(help="Run Otava by this command or path.")] = "otava",
 ) -> None:
     """Write the history of stored rows for Apache Otava, which finds change points.
 

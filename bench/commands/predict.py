@@ -9,7 +9,7 @@ import typer
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of a network that `gfy train` saved.")],
+    model: Annotated[Path, typer.Argument(help="Read the network that `gfy train` saved in this folder.")],
     dataset: Annotated[
         str | None,
         typer.Option("--dataset", help="Predict this dataset's test part (default: the trained one's)."),
@@ -17,15 +17,18 @@ def predict(
     features: Annotated[
         Path | None,
         typer.Option(
-            "--features", help="A CSV file of unscaled features, one example per line, without a header."
+            "--features",
+            help="Read unscaled features from this CSV file, one example per line, without a header.",
         ),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Write p* in place of the decoded labels.")
+        bool, typer.Option("--probabilities", help="Write p* instead of the decoded labels.")
     ] = False,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of the datasets.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Search the datasets in this folder.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="CSV file to write (default: the screen).")
+        Path | None, typer.Option("--out", help="Write this CSV file (default: print to the screen).")
     ] = None,
 ) -> None:
     """Predict with a saved network; labels are decoded by p > 1/2, which is calibrated for the Hamming loss.

@@ -16,26 +16,34 @@ class Need(StrEnum):
 
 
 def recommend(
-    energy: Annotated[str, typer.Option(help="The energy, for example pairwise.")],
-    k: Annotated[int, typer.Option(min=1, help="Labels (the size of p).")],
+    energy: Annotated[str, typer.Option(help="Name the energy, for example pairwise.")],
+    k: Annotated[int, typer.Option(min=1, help="Give the number of labels (the size of p).")],
     rank: Annotated[
-        int | None, typer.Option(min=1, help="Rank of the interactions, where they have one.")
+        int | None, typer.Option(min=1, help="Give the rank of the interactions, where they have one.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Examples solved at once.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
-    need: Annotated[Need, typer.Option(help="What you need of the inner problem.")] = Need.loss_gradient,
-    tol: Annotated[float, typer.Option(help="Certified relative gap that is good enough.")] = 1e-6,
-    regularizer: Annotated[str | None, typer.Option(help="For example BinaryGini.")] = None,
-    domain: Annotated[str | None, typer.Option(help="For example Box.")] = None,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Give the number of examples that are solved at once.")
+    ] = 1,
+    device: Annotated[str, typer.Option(help="Choose cpu or cuda.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="Choose float64 or float32.")] = "float64",
+    need: Annotated[
+        Need, typer.Option(help="Choose what you need of the inner problem.")
+    ] = Need.loss_gradient,
+    tol: Annotated[
+        float, typer.Option(help="Accept answers with at most this certified relative gap.")
+    ] = 1e-6,
+    regularizer: Annotated[
+        str | None, typer.Option(help="Name the regularizer, for example BinaryGini.")
+    ] = None,
+    domain: Annotated[str | None, typer.Option(help="Name the set, for example Box.")] = None,
     backend: Annotated[
         str | None,
-        typer.Option(help="jax or torch (default: the one that is installed; both where both are)."),
+        typer.Option(help="Choose jax or torch (default: what is installed, both where both are)."),
     ] = None,
     results: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Result files; may be given several times (default: all comparisons in ./results)."
+            help="Read this result file; the option may be repeated (default: all comparisons in ./results)."
         ),
     ] = None,
 ) -> None:

@@ -9,7 +9,9 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, help="Export, merge, migrate, verify and show stored rows.")
 
-Sources = Annotated[list[Path], typer.Argument(help="Result files, such as results/compare.sqlite.")]
+Sources = Annotated[
+    list[Path], typer.Argument(help="Read these result files, such as results/compare.sqlite.")
+]
 
 
 @app.command()
@@ -41,7 +43,7 @@ def export(
 @app.command()
 def merge(
     sources: Sources,
-    out: Annotated[Path, typer.Option(help="The result file that receives the rows.")],
+    out: Annotated[Path, typer.Option(help="Write the rows to this result file.")],
 ) -> None:
     """Merge the rows of several files, for example from several machines, into one.
 
@@ -60,7 +62,9 @@ def migrate(
     sources: Sources,
     out: Annotated[
         Path | None,
-        typer.Option(help="A folder for the new files (default: each file is replaced in its place)."),
+        typer.Option(
+            help="Write the new files to this folder (default: each file is replaced in its place)."
+        ),
     ] = None,
 ) -> None:
     """Rewrite files of an older schema in the newest one; their rows keep every value.
@@ -105,8 +109,10 @@ def verify(sources: Sources) -> None:
 
 @app.command()
 def show(
-    source: Annotated[Path, typer.Argument(help="A result file.")],
-    key: Annotated[str, typer.Argument(help="The first letters of a row's key, as the report shows it.")],
+    source: Annotated[Path, typer.Argument(help="Read this result file.")],
+    key: Annotated[
+        str, typer.Argument(help="Give the first letters of a row's key, as the report shows it.")
+    ],
 ) -> None:
     """Show everything that is stored about one row, with units and the meaning of each column.
 

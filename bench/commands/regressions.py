@@ -9,24 +9,28 @@ import typer
 
 
 def regressions(
-    base: Annotated[str, typer.Argument(help="The commit, branch or tag to compare with.")],
+    base: Annotated[str, typer.Argument(help="Compare with this commit, branch or tag.")],
     head: Annotated[
-        str, typer.Argument(help="The commit, branch or tag to judge; `.` is the working copy as it is.")
+        str, typer.Argument(help="Judge this commit, branch or tag; `.` is the working copy as it is.")
     ] = ".",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", "-k", help="Keep cells whose name contains this; may be repeated."),
+        typer.Option(
+            "--only",
+            "-k",
+            help="Measure only cells whose name contains this text; the option may be repeated.",
+        ),
     ] = None,
-    launches: Annotated[int, typer.Option(min=1, help="How often both processes are started anew.")] = 3,
-    rounds: Annotated[int, typer.Option(min=2, help="Turns that each commit takes per launch.")] = 12,
+    launches: Annotated[int, typer.Option(min=1, help="Start both processes this many times.")] = 3,
+    rounds: Annotated[int, typer.Option(min=2, help="Take this many turns per commit and start.")] = 12,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Inputs on which certificate and gradient are compared.")
+        int, typer.Option(min=1, help="Compare certificate and gradient on this many inputs.")
     ] = 5,
     matters: Annotated[
         float,
-        typer.Option(min=0.0, help="Call two times the same where they differ by less than this fraction."),
+        typer.Option(min=0.0, help="Treat two times as equal where they differ by less than this fraction."),
     ] = 0.05,
-    repo: Annotated[Path, typer.Option(help="The checkout whose commits are compared.")] = Path(),
+    repo: Annotated[Path, typer.Option(help="Compare commits of this checkout.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Measure two commits in turns and say for every cell whether it is better, the same or worse.

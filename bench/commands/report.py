@@ -20,35 +20,37 @@ def report(
     results: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Result files; may be given several times (default: all comparisons in ./results)."
+            help="Read this result file; the option may be repeated (default: all comparisons in ./results)."
         ),
     ] = None,
     beside: Annotated[
         list[str] | None,
         typer.Option(
             "--with",
-            help="A published run (`gfy archive list`) to show beside them; several may be given.",
+            help="Show this published run (see `gfy archive list`) beside them; the option may be repeated.",
         ),
     ] = None,
     index: Annotated[
         str | None,
-        typer.Option(help="Archive: folder or address (default: GFY_ARCHIVE, then the project's own)."),
+        typer.Option(
+            help="Use the archive in this folder or at this address (default: GFY_ARCHIVE, then the project's own)."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/report"),
+    out: Annotated[Path, typer.Option(help="Write the report to this folder.")] = Path("results/report"),
     format: Annotated[
-        list[Format] | None, typer.Option("--format", help="May be given several times.")
+        list[Format] | None, typer.Option("--format", help="Write this format; the option may be repeated.")
     ] = None,
     compare: Annotated[
-        tuple[Path, Path] | None, typer.Option("--compare", help="Two result files to set side by side.")
+        tuple[Path, Path] | None, typer.Option("--compare", help="Compare these two result files.")
     ] = None,
     history: Annotated[
         bool,
         typer.Option("--history", help="Show time, gap and gradient error per commit, with changes marked."),
     ] = False,
     otava: Annotated[
-        Path | None, typer.Option(help="With --history: the verdict.json of `gfy export otava --run`.")
+        Path | None, typer.Option(help="Show with --history the verdict.json of `gfy export otava --run`.")
     ] = None,
-    tol: Annotated[float, typer.Option(help="Certified relative gap at which choices are compared.")] = 1e-6,
+    tol: Annotated[float, typer.Option(help="Compare choices at this certified relative gap.")] = 1e-6,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page when it is written.")] = False,
 ) -> None:
     """Turn stored rows into one self-contained page, with every figure and table beside it.

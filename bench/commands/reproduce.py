@@ -27,11 +27,15 @@ app = typer.Typer(
 @app.command("multilabel")
 def multilabel(
     dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", help="A dataset; repeat for several (default: all six).")
+        list[str] | None,
+        typer.Option("--dataset", help="Use this dataset; the option may be repeated (default: all six)."),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", help="energies, gradients or losses; repeat (default: all)."),
+        typer.Option(
+            "--table",
+            help="Fill the table energies, gradients or losses; the option may be repeated (default: all).",
+        ),
     ] = None,
     study: Annotated[
         list[str] | None,
@@ -50,17 +54,19 @@ def multilabel(
     stored_only: Annotated[
         bool, typer.Option("--stored-only", help="Write the tables from the stored rows and train nothing.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time (default: one per core).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Train this many cells at a time (default: one per core).")
+    ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", help="A Dask scheduler, e.g. tcp://host:8786, to send cells to."),
+        typer.Option("--scheduler", help="Send cells to this Dask scheduler, for example tcp://host:8786."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA and the user cache.")
+        Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA and the user cache.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for multilabel.sqlite and the tables.")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="Write multilabel.sqlite and the tables to this folder.")
+    ] = Path("results"),
 ) -> None:
     """Train the paper's three tables on six datasets and show our figures beside the paper's.
 

@@ -18,16 +18,22 @@ def imitation(
     task: Annotated[
         list[str] | None,
         typer.Option(
-            "--task", help="halfcheetah, hopper, walker2d or ant; repeat for several (default: all)."
+            "--task",
+            help="Use halfcheetah, hopper, walker2d or ant; the option may be repeated (default: all).",
         ),
     ] = None,
     trajectories: Annotated[
         list[int] | None,
-        typer.Option("--trajectories", help="Demonstrations to learn from; repeat (default: 1, 4, 11)."),
+        typer.Option(
+            "--trajectories",
+            help="Learn from this many demonstrations; the option may be repeated (default: 1, 4, 11).",
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", help="paper, tuned; repeat (default: both)."),
+        typer.Option(
+            "--setting", help="Use the setting paper or tuned; the option may be repeated (default: both)."
+        ),
     ] = None,
     quick: Annotated[
         bool,
@@ -36,28 +42,35 @@ def imitation(
             help="Run one task with the paper's settings, 2 seeds and 10 episodes; this takes minutes.",
         ),
     ] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Training runs per cell (default 10).")] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per run (default 100).")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default 20000).")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Train this many runs per cell (default 10).")
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Simulate this many episodes per run (default 100).")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Take this many training steps (default 20000).")
+    ] = None,
     grid: Annotated[
         str | None,
         typer.Option(
-            help="Grid for --setting tuned: paper (108 settings), wide (72), short (4) or quick (2)."
+            help="Search this grid for --setting tuned: paper (108 settings), wide (72), short (4) or quick (2)."
         ),
     ] = None,
     video: Annotated[
         bool, typer.Option("--video", help="Film an episode of a pairwise policy of each task.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Cells at a time (default: one per core; 1 with --quick).")
+        int | None,
+        typer.Option(min=1, help="Train this many cells at a time (default: one per core; 1 with --quick)."),
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", help="Folder of the demonstrations, searched before GFY_DATA."),
+        typer.Option("--data-dir", help="Search the demonstrations in this folder before GFY_DATA."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for rows, policies, table and figure.")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="Write rows, policies, table and figure to this folder.")
+    ] = Path("results"),
 ) -> None:
     """Clone expert behaviour in MuJoCo with unary and pairwise energies, and write the table and the figure.
 

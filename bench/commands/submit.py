@@ -12,12 +12,10 @@ app = typer.Typer(no_args_is_help=True, help="Pack a run so that others can chec
 
 @app.command()
 def pack(
-    store: Annotated[Path, typer.Argument(help="A result file, such as results/compare.sqlite.")],
-    out: Annotated[Path, typer.Option(help="Folder for the pack.")] = Path("packs"),
-    name: Annotated[
-        str | None, typer.Option(help="What the run is called (default: machine, commit, date).")
-    ] = None,
-    share: Annotated[float, typer.Option(help="Fraction of the rows that is certified again.")] = 0.1,
+    store: Annotated[Path, typer.Argument(help="Read this result file, such as results/compare.sqlite.")],
+    out: Annotated[Path, typer.Option(help="Write the pack to this folder.")] = Path("packs"),
+    name: Annotated[str | None, typer.Option(help="Name the run (default: machine, commit, date).")] = None,
+    share: Annotated[float, typer.Option(help="Certify this fraction of the rows again.")] = 0.1,
 ) -> None:
     """Pack the rows of a run with their environment, commit and checksums, and the solutions of a sample.
 
@@ -39,7 +37,7 @@ def pack(
 
 @app.command()
 def check(
-    packs: Annotated[list[Path], typer.Argument(help="Packs that `gfy submit pack` wrote.")],
+    packs: Annotated[list[Path], typer.Argument(help="Give packs that `gfy submit pack` wrote.")],
     solve: Annotated[bool, typer.Option("--solve/--no-solve", help="Also solve sampled rows again.")] = True,
     report: Annotated[
         Path | None, typer.Option(help="Also write the page of the rows that were sent into this folder.")

@@ -12,10 +12,13 @@ app = typer.Typer(
 )
 
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for theory.sqlite; what is there is not measured again.")
+    Path,
+    typer.Option(
+        "--out", help="Write theory.sqlite to this folder; what is stored there is not measured again."
+    ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, which takes a minute.")]
-Framework = Annotated[str, typer.Option("--backend", help="jax or torch.")]
+Framework = Annotated[str, typer.Option("--backend", help="Choose jax or torch.")]
 
 
 @app.command("calibration")
@@ -23,9 +26,10 @@ def calibration(
     out: Out = Path("results"),
     quick: Quick = False,
     draws: Annotated[
-        int | None, typer.Option(min=2, help="Distributions and inputs per case (default 20000).")
+        int | None,
+        typer.Option(min=2, help="Draw this many distributions and inputs per case (default 20000)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Draw from this seed.")] = 0,
     backend: Framework = "torch",
 ) -> None:
     """Check whether the calibration bound 8 sigma^2 M is ever broken, and how tight it is.
@@ -57,14 +61,16 @@ def difference_of_convex(
     out: Out = Path("results"),
     quick: Quick = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="First draws of the parameters (default 3).")
+        int | None,
+        typer.Option(min=1, help="Start from this many first draws of the parameters (default 3)."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=30, help="Gradient evaluations per training (default 600).")
+        int | None,
+        typer.Option(min=30, help="Spend this many gradient evaluations per training (default 600)."),
     ] = None,
-    dataset: Annotated[str, typer.Option(help="As `gfy data list` names it.")] = "yeast",
+    dataset: Annotated[str, typer.Option(help="Name the dataset as `gfy data list` shows it.")] = "yeast",
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder searched before GFY_DATA.")
+        Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA.")
     ] = None,
 ) -> None:
     """Train rectifier, maxout and log-sum-exp networks by the convex-concave procedure and by Adam.
@@ -86,7 +92,9 @@ def difference_of_convex(
 def structured(
     out: Out = Path("results"),
     quick: Quick = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Draws per case (default 3).")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Make this many draws per case (default 3).")
+    ] = None,
     backend: Framework = "torch",
 ) -> None:
     """Solve over sequences and matchings with an oracle alone, compare with listing them, and train a tagger

@@ -9,36 +9,48 @@ import typer
 
 
 def train(
-    dataset: Annotated[str, typer.Option("--dataset", help="As `gfy data list` names it.")] = "yeast",
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="Name the dataset as `gfy data list` shows it.")
+    ] = "yeast",
     energy: Annotated[
-        str, typer.Option(help="unary-linear, unary-rectifier, pairwise, spen or concave-spen.")
+        str, typer.Option(help="Train unary-linear, unary-rectifier, pairwise, spen or concave-spen.")
     ] = "pairwise",
     loss: Annotated[
-        str, typer.Option(help="gfy, energy, cross_entropy, perceptron, squared or margin.")
+        str, typer.Option(help="Use the loss gfy, energy, cross_entropy, perceptron, squared or margin.")
     ] = "gfy",
-    gradient: Annotated[str, typer.Option(help="envelope, implicit or unrolled.")] = "envelope",
-    solver: Annotated[str, typer.Option(help="auto, or a solver as `gfy list solvers` names it.")] = "auto",
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the pairwise interaction.")] = 1,
-    regularizer: Annotated[str, typer.Option(help="gini or shannon.")] = "gini",
-    rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 6e-4,
-    penalty: Annotated[float, typer.Option(help="Weight decay: lambda of lambda / 2 |theta|^2.")] = 0.0316,
-    gain: Annotated[float, typer.Option(help="Scale of the interaction's first draw.")] = 1.0,
+    gradient: Annotated[
+        str, typer.Option(help="Differentiate by envelope, implicit or unrolled.")
+    ] = "envelope",
+    solver: Annotated[
+        str, typer.Option(help="Use auto, or a solver as `gfy list solvers` shows it.")
+    ] = "auto",
+    rank: Annotated[int, typer.Option(min=1, help="Set the rank of the pairwise interaction.")] = 1,
+    regularizer: Annotated[str, typer.Option(help="Regularize by gini or shannon.")] = "gini",
+    rate: Annotated[float, typer.Option(help="Set Adam's learning rate.")] = 6e-4,
+    penalty: Annotated[
+        float, typer.Option(help="Set the weight decay, lambda of lambda / 2 |theta|^2.")
+    ] = 0.0316,
+    gain: Annotated[float, typer.Option(help="Set the scale of the interaction's first draw.")] = 1.0,
     epochs: Annotated[int, typer.Option(min=1)] = 100,
-    decay: Annotated[bool, typer.Option("--decay", help="Let the rate fall linearly to zero.")] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Examples per training step.")] = 32,
+    decay: Annotated[bool, typer.Option("--decay", help="Decrease the rate linearly to zero.")] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Use this many examples per training step.")] = 32,
     seed: Annotated[int, typer.Option()] = 0,
-    tol: Annotated[float, typer.Option(help="Tolerance of the inner solve.")] = 1e-4,
-    max_steps: Annotated[int, typer.Option(min=1, help="Most steps of the inner solve.")] = 50,
+    tol: Annotated[float, typer.Option(help="Solve the inner problem to this tolerance.")] = 1e-4,
+    max_steps: Annotated[int, typer.Option(min=1, help="Take at most this many steps per inner solve.")] = 50,
     patience: Annotated[
         int,
         typer.Option(
             min=0, help="Stop after so many reports without a better held-out accuracy; 0 never stops."
         ),
     ] = 0,
-    every: Annotated[int, typer.Option(min=1, help="Epochs between two reports and checkpoints.")] = 10,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of the datasets.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the saved network.")] = Path("model"),
+    every: Annotated[
+        int, typer.Option(min=1, help="Report and write a checkpoint after this many epochs.")
+    ] = 10,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in --out.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Search the datasets in this folder.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Save the network in this folder.")] = Path("model"),
 ) -> None:
     """Train one energy network on a dataset and save it.
 
