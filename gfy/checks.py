@@ -134,7 +134,7 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
 def _check_values(energy: Any, v: Input) -> None:
     """Raise where a value is NaN or infinite, or where an energy that claims to be concave is not and that is
     cheap to see."""
-    concave = energy.concave and (DEBUG.get() or _cost(energy, v) <= _CHEAP)
+    concave = concavity_is_asked(energy, v) or (energy.concave and DEBUG.get())
 
     def values(w: Input) -> None:
         _finite(w, energy.name)
@@ -142,6 +142,11 @@ def _check_values(energy: Any, v: Input) -> None:
             _raise(energy.concavity_violation(w))
 
     _with_values(values, v)
+
+
+def concavity_is_asked(energy: Any, v: Input) -> bool:
+    """Return whether each call has to see that an energy which claims to be concave is so at v: where that is cheap."""
+    return bool(energy.concave) and _cost(energy, v) <= _CHEAP
 
 
 def _check_sizes(energy: Any, v: Input) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.staging import patience, portable
-from gfy.calling.telling import tell_dropped, tell_unsolved
-from gfy.checks import Given, admit, check_start, last_axis
+from gfy.calling.telling import DEBUG, tell_dropped, tell_unsolved
+from gfy.checks import Given, admit, check_start, concavity_is_asked, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
 from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
@@ -69,6 +69,11 @@ def argmax(
             "Envelope() has no dp*/dv to give: it differentiates the maximum, not the argmax. Use "
             "gradient=gfy.Implicit() or gfy.Unrolled(), or gradient=None for a constant"
         )
+    if mode is None and not return_solution and not DEBUG.get():
+        at_once = getattr(as_solver(solver), "at_once", None)
+        quick = None if at_once is None else at_once(problem, v, p0, stop, partial(_check_once, problem))
+        if quick is not None and not backend_of(v).wants_gradient(v):
+            return quick.p
     given = admit(problem, v, last_axis(p0))
     if mode is None:
         tell_dropped(problem, given.v)
@@ -121,6 +126,12 @@ def conjugate(
     value = given.problem.value(given.v, found.p)
     value = at_saddle(given.problem, given.v, found.p, value, isinstance(mode, Implicit))
     return given.answer((value, found) if return_solution else value)
+
+
+def _check_once(problem: InnerProblem, v: Input) -> bool:
+    """Check an input of new shapes; return whether each call has to see that the energy is concave at v."""
+    admit(problem, v)
+    return concavity_is_asked(problem.energy, v)
 
 
 def solve_given(

@@ -126,6 +126,9 @@ class Auto:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        found = self.at_once(problem, v, p0, stop)
+        if found is not None:
+            return found
         plan = self._plan(problem, v)
         if plan.following is None:
             return plan.run(problem, v, p0, stop)
@@ -138,6 +141,45 @@ class Auto:
             return better(problem, here, found, again(following, problem, here, start, stop, found.converged))
 
         return backend.cond(found.converged.all(), lambda found: found, more, found)
+
+    def at_once(
+        self,
+        problem: InnerProblem,
+        v: Input,
+        p0: Array | None,
+        stop: Stop,
+        check: Callable[[Input], bool] | None = None,
+    ) -> Solution | None:
+        """Return the solution where one compiled call solves every example, and None where that is not known.
+
+        `check(v)` is called once per shape of v: it raises where v cannot be used, and returns whether each call has to
+        see that U is negative semi-definite.
+        """
+        return call.solve_at_once(problem, v, p0, stop, lambda v: self._compiled(problem, v), check)
+
+    def whole_loss(
+        self,
+        problem: InnerProblem,
+        stop: Stop,
+        target_tol: float,
+        reduction: str,
+        check: Callable[[Input, Array], bool],
+    ) -> Callable[[Input, Array, Array | None], Array | None] | None:
+        """Return the Fenchel-Young loss in one compiled call, a function of v, y and p0; None where there is none.
+
+        The function answers None for inputs that it does not serve, and where anything about them is doubtful.
+        `check(v, y)` is called once per shape: it raises where they cannot be used.
+        """
+        served = lambda v: self._compiled(problem, v)  # noqa: E731
+        return call.whole_loss(problem, stop, target_tol, reduction, served, check)
+
+    def _compiled(self, problem: InnerProblem, v: Input) -> bool:
+        """Return whether one compiled call is what this solver chooses for the problem."""
+        if type(v) is not getattr(problem.energy, "Input", None):
+            return False
+        plan = self._plan(problem, v)
+        linear = problem.energy.linear and isinstance(plan.solver, ClosedForm)
+        return plan.otherwise is not None or (linear and call.facts_of(problem) is not None)
 
     def _plan(self, problem: InnerProblem, v: Input) -> _Plan:
         """Return the first and the second solver; the choice is cached by the form of v, because calls are short."""

@@ -83,8 +83,8 @@ def prepare() -> None:
     if native.installed():
         host = import_module("solvers.kernels.host_call")
         host.address()
-        for method in (frame.DENSE, frame.LOW_RANK, frame.RESPONSE):
-            host.need(int(method))
+        for program in range(len(frame.PROGRAMS)):
+            host.need(frame.PROGRAM_OF.index(program))
 
 
 @lru_cache(maxsize=256)
@@ -124,13 +124,68 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     flat, square = rows(backend.xp, u, batch, 1), matrices(backend.xp, matrix, batch)
     start = flat[:0] if p0 is None else rows(backend.xp, backend.xp.astype(p0, u.dtype), batch, 1)
     threads = threads_for(backend.name, count * event[0] * event[1])
-    given = _numbers(base, stop, k, dtype_of(u), threads, rank)
+    given = numbers(base, stop, k, dtype_of(u), threads, rank)
     p, error, steps, result = caller(backend.name).solve(flat, square, start, given, otherwise, base, stop)
     found = Solution(p, error, steps, result <= int(Result.ROUNDING_FLOOR), result)
     if len(batch) == 1:
         return found
     whole: Solution = tree_map(lambda x: x.reshape((*batch, *x.shape[1:])), found)
     return whole
+
+
+def solve_at_once(
+    problem: InnerProblem,
+    v: Input,
+    p0: Array | None,
+    stop: Stop,
+    served: Callable[[Input], bool],
+    check: Callable[[Input], bool] | None = None,
+) -> Solution | None:
+    """Return the solution by a call that was made for the shapes of v, where the framework has one; else None.
+
+    None is also the answer where an example is not solved. See `solvers.kernels.torch_direct.solve` for the arguments.
+    """
+    if not native.installed() or not isinstance(v, tuple) or not v:
+        return None
+    if not type(v[0]).__module__.startswith("torch"):
+        return None
+    found: Solution | None = _torch_direct().solve(problem, v, p0, stop, served, check)
+    return found
+
+
+@cache
+def _torch_direct() -> Any:
+    return import_module("solvers.kernels.torch_direct")
+
+
+def whole_loss(
+    problem: InnerProblem,
+    stop: Stop,
+    target_tol: float,
+    reduction: str,
+    served: Callable[[Input], bool],
+    check: Callable[[Input, Array], bool],
+) -> Callable[[Input, Array, Array | None], Array | None] | None:
+    """Return a function of v, y and p0 that computes the Fenchel-Young loss in one call, or answers None.
+
+    Args: see `solvers.kernels.torch_loss.Loss`. The result is None where no kernel knows the problem.
+    """
+    if not native.installed() or facts_of(problem) is None:
+        return None
+    made: list[Any] = []
+
+    def loss(v: Input, y: Array, p0: Array | None) -> Array | None:
+        if type(y).__module__ != "torch":
+            return None
+        if not made:
+            made.append(
+                import_module("solvers.kernels.torch_loss").Loss(
+                    problem, stop, target_tol, reduction, served, check
+                )
+            )
+        return made[0](v, y, p0)
+
+    return loss
 
 
 def rows(xp: Any, x: Array, batch: tuple[int, ...], rank: int) -> Array:
@@ -172,14 +227,17 @@ def _plain(problem: InnerProblem, low_rank: bool) -> InnerProblem:
 
 
 @lru_cache(maxsize=256)
-def _numbers(problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int, rank: int) -> np.ndarray:
-    """Return the facts, the stopping rule, the threads and the bounds as one array; rank 0 stands for a dense U."""
+def numbers(
+    problem: InnerProblem, stop: Stop, k: int, dtype: str, threads: int, rank: int, target_tol: float = 0.0
+) -> np.ndarray:
+    """Return facts, stopping rule, threads and bounds as one array; rank 0 stands for a dense U, and -1 for none."""
     facts, domain = facts_of(problem), problem.domain
     assert facts is not None
     if rank:
-        facts = facts._replace(method=frame.SCALAR if rank == 1 else frame.LOW_RANK)
+        thin = frame.SCALAR if rank == 1 else frame.LOW_RANK
+        facts = facts._replace(method=frame.LINEAR if rank < 0 else thin)
     bounds = (np.broadcast_to(np.asarray(b, dtype=np.float64), (k,)) for b in domain.bounds(np.zeros(k)))
-    return np.concatenate([[*facts, stop.tol, stop.max_steps, threads], *bounds]).astype(dtype)
+    return np.concatenate([[*facts, stop.tol, stop.max_steps, threads, target_tol], *bounds]).astype(dtype)
 
 
 def _on_host(framework: str, arrays: list[Any]) -> bool:

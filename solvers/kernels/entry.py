@@ -24,6 +24,7 @@ from numba import carray, cfunc, types
 
 from gfy.numerics.native import FREEDOM, piece
 from solvers.kernels import frame as f
+from solvers.kernels.memory import widen, write_one
 from solvers.kernels.threads import TABLE, run_at, start_at, table, wait
 from solvers.kernels.vectors import address, doubles, floats, longs
 
@@ -41,7 +42,7 @@ _OF = np.array(f.PROGRAM_OF)
 # files that no compiled code is made of; one that is not named here counts as a part of it
 _OUTSIDE = {
     "__init__.py", "call.py", "entry.py", "host_call.py", "jax_call.py", "jax_response.py", "merge.py", "response.py",
-    "scalar_dual.py", "torch_call.py",
+    "scalar_dual.py", "torch_call.py", "torch_direct.py", "torch_loss.py",
 }  # fmt: skip
 
 
@@ -63,6 +64,16 @@ def launch(F, slots, method, wanted):
     run_at(program, frame)
     for i in range(started):
         wait(address(slots) + 8 * i)
+
+
+@piece
+def add_losses(F):
+    """Write the sum of the losses divided by SHARE."""
+    total, wide, one = 0.0, F[f.SIZE] == 8, np.empty(1)
+    for example in range(F[f.COUNT]):
+        widen(F[f.LOSS] + F[f.SIZE] * example, wide, 1, one)
+        total += one[0]
+    write_one(total / F[f.SHARE], wide, F[f.SUM])
 
 
 def _handler(text):
@@ -105,6 +116,8 @@ def _direct(text):
         if text:
             F, slots = carray(longs(frame), f.WORDS), np.zeros(_MOST_THREADS, np.int64)
             launch(F, slots, F[f.HOW] % 8, F[f.HOW] // 8)
+            if F[f.SUM] != 0:
+                add_losses(F)
         return 0
 
     return direct

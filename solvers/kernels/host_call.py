@@ -16,6 +16,7 @@ from solvers.kernels import frame
 
 _PATIENCE = 2.0  # seconds of compilation after which a line says what takes so long
 _LOCK = threading.RLock()
+_LARGE, _PAGE, _HUGE = 2**23, 4096, 14  # bytes; bytes; MADV_HUGEPAGE of Linux
 
 Shape = tuple[int, int, int, int, int]
 
@@ -53,7 +54,8 @@ def _patiently(what: str, make: Callable[[], Any]) -> Any:
 
 
 @cache
-def _call() -> Callable[[int], int]:
+def handler() -> Callable[[int], int]:
+    """The handler as a function of the address of a frame that Python filled."""
     where = _patiently("handler", lambda: _entry().direct()).address
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(where)  # releases the interpreter while it runs
 
@@ -69,9 +71,22 @@ def run(shape: Shape, how: tuple[int, int], inputs: Sequence[int], outputs: Sequ
     """
     method, threads = how
     need(method)
-    spare = (0,) * (6 - len(outputs))
-    memory = array("q", (*shape, *inputs, *outputs, *spare, method + 8 * threads))
-    _call()(memory.buffer_info()[0])
+    memory = array("q", bytes(8 * frame.WORDS))
+    for first, words in ((frame.COUNT, shape), (frame.SCORES, inputs), (frame.OUT, outputs)):
+        memory[first : first + len(words)] = array("q", words)
+    memory[frame.HOW] = method + 8 * threads
+    handler()(memory.buffer_info()[0])
+
+
+def large_pages(place: int, size: int) -> None:
+    """Ask the system for large pages where memory that is about to be written is large: they are made 500 at a time."""
+    if size >= _LARGE and sys.platform == "linux":
+        _library().madvise(ctypes.c_void_p(place & -_PAGE), ctypes.c_size_t(size), _HUGE)
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(None)
 
 
 def place(x: np.ndarray) -> int:

@@ -9,11 +9,13 @@ from numba import carray
 from solvers.kernels import frame as f
 from solvers.kernels.box import box
 from solvers.kernels.dense import dense, settle
-from solvers.kernels.ends import NOT_FINITE, STEP_LIMIT
+from solvers.kernels.ends import NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.loss import dense_loss, plainly_concave, plainly_inside
 from solvers.kernels.memory import narrow, somewhere, widen, write_one
 from solvers.kernels.threads import fetch_add
 from solvers.kernels.vectors import doubles, ints, longs
 
+_MARGIN, _SINGLE_MARGIN = 1e-10, 1e-5  # of U's largest entry: what rounding of U may cost of its definiteness
 _HARD = 24  # steps on a box after which bounds are still not found: the dual's search is surer
 
 
@@ -37,6 +39,7 @@ def worker(stamp):
         T, C, V = np.empty((panels, rows, 8)), np.empty(10), np.empty((3, 8 * panels))
         W, which = np.empty((10, k)), np.empty(8 * panels + 8, np.int64)
         own, loaded, room = np.empty((0 if wide else k, k)), -1, np.empty(0 if wide else k)
+        lower = np.empty((k if F[f.FLAG] == 1 else 0, k))
         steps_out, result_out = carray(ints(F[f.OUT + 2]), count), carray(ints(F[f.OUT + 3]), count)
         while True:
             begin = fetch_add(frame + 8 * f.NEXT, chunk)
@@ -79,5 +82,16 @@ def worker(stamp):
                         error, result = settle(b, M, low, high, kind, c, total, tol, p, result, W)
                 write_one(error, wide, F[f.OUT + 1] + size * example)
                 steps_out[example], result_out[example] = steps, result
+                doubtful = F[f.FLAG] == 1 and not plainly_concave(
+                    M, _MARGIN if wide else _SINGLE_MARGIN, lower
+                )
+                if result > ROUNDING_FLOOR or doubtful:
+                    F[f.UNSOLVED] = 1
+                if F[f.TARGET] != 0:
+                    y = W[0]
+                    widen(F[f.TARGET] + size * k * example, wide, k, y)
+                    if not plainly_inside(y, low, high, total, facts[f.TARGET_TOL]):
+                        F[f.OUTSIDE] = 1
+                    write_one(dense_loss(b, M, kind, c, p, y, W[1]), wide, F[f.LOSS] + size * example)
 
     return work

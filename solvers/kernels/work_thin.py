@@ -8,7 +8,8 @@ from numba import carray
 
 from solvers.kernels import frame as f
 from solvers.kernels.dual import settle_dual
-from solvers.kernels.ends import NOT_FINITE, STEP_LIMIT
+from solvers.kernels.ends import NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
+from solvers.kernels.loss import plainly_inside, thin_loss
 from solvers.kernels.low_rank import low_rank
 from solvers.kernels.memory import narrow, somewhere, turned, widen, write_one
 from solvers.kernels.scalar import scalar
@@ -82,5 +83,13 @@ def worker(stamp):
                         )
                 write_one(error, wide, F[f.OUT + 1] + size * example)
                 steps_out[example], result_out[example] = steps, result
+                if result > ROUNDING_FLOOR:
+                    F[f.UNSOLVED] = 1
+                if F[f.TARGET] != 0:
+                    y = W[0]
+                    widen(F[f.TARGET] + size * k * example, wide, k, y)
+                    if not plainly_inside(y, low, high, total, facts[f.TARGET_TOL]):
+                        F[f.OUTSIDE] = 1
+                    write_one(thin_loss(b, tilt, A, kind, c, p, y), wide, F[f.LOSS] + size * example)
 
     return work
