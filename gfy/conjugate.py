@@ -130,7 +130,7 @@ def conjugate(
 
 def _check_once(problem: InnerProblem, v: Input) -> bool:
     """Check an input of new shapes; return whether each call has to see that the energy is concave at v."""
-    admit(problem, v)
+    problem.check_dim(problem.energy.dim(admit(problem, v).v))
     return concavity_is_asked(problem.energy, v)
 
 

@@ -11,11 +11,7 @@ from typing import Any
 
 import torch
 
-from gfy.numerics import native
 from gfy.protocols import Array
-
-_WIDE = (torch.float32, torch.float64)
-_FEW = 2**18
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
@@ -34,8 +30,7 @@ def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> A
 class _Difference(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:
-        sums = _compiled if A.shape[-1] == 1 and _compiles(u, A, p, q, slope) else _eager
-        value, along_p, along_d = sums(u, A, p, q, slope)
+        value, along_p, along_d = _sums(u, A, p, q, slope)
         ctx.save_for_backward(A, p, q, along_p, along_d)
         return value
 
@@ -51,34 +46,13 @@ class _Difference(torch.autograd.Function):
         return (p - q).mul_(weight), in_A, None, None, None
 
 
-def _eager(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
+def _sums(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
     """Return the value [...], A^T p and A^T d [..., m]."""
     d = p - q
     along_p, along_d = _across(A, p), _across(A, d)
     ends = torch.linalg.vecdot(along_d, 2 * along_p - along_d)
     value = torch.sub(torch.linalg.vecdot(u if slope is None else u + slope, d), ends, alpha=0.5)
     return value, along_p, along_d
-
-
-def _compiled(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> tuple[Array, Array, Array]:
-    """Return the same at rank 1, computed in one pass."""
-    from gfy.backend.pairwise_loop import sums
-
-    k = u.shape[-1]
-    results = tuple(u.new_empty(u.shape[:-1]) for _ in range(3))
-    slope = u.new_zeros(k) if slope is None else slope
-    sums(*(x.numpy().reshape(-1, k) for x in (u, A, p, q, slope)), *(x.numpy().reshape(-1) for x in results))
-    value, along_p, along_d = results
-    return value, along_p[..., None], along_d[..., None]
-
-
-def _compiles(*tensors: Array | None) -> bool:
-    """Return whether loops are compiled here and the arrays are small (for large ones kernels on all cores
-    are faster), contiguous in the host's memory, and of single or double precision."""
-    return native.installed() and all(
-        x is None or (x.device.type == "cpu" and x.numel() <= _FEW and x.is_contiguous() and x.dtype in _WIDE)
-        for x in tensors
-    )
 
 
 def _across(A: Array, x: Array) -> Array:

@@ -175,7 +175,7 @@ def whole_loss(
     made: list[Any] = []
 
     def loss(v: Input, y: Array, p0: Array | None) -> Array | None:
-        if type(y).__module__ != "torch":
+        if not isinstance(v, tuple) or not v or not type(v[0]).__module__.startswith("torch"):
             return None
         if not made:
             made.append(

@@ -17,7 +17,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN, _WIDE = (torch.Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
 _MOST = 512  # shapes that are remembered, of all problems
 _READY: dict[Any, Launch | None] = {}
 
@@ -108,11 +108,12 @@ def solve(
         check: Called once per shape of v: raises a sentence where v cannot be used, and returns whether each call
             has to see that U is negative semi-definite. None where v was checked before.
     """
-    concave = (lambda: False) if check is None else (lambda: check(v))
-    launch = find(
-        problem, v, stop, (check is None,), lambda: served(v),
-        lambda: launch_of(problem, v, stop, concave=concave()),
-    )  # fmt: skip
+
+    def make() -> Launch | None:
+        concave = False if check is None else check(v)
+        return launch_of(problem, v, stop, concave=concave) if served(v) else None
+
+    launch = find(problem, v, stop, (check is None,), make)
     if launch is None or (p0 is not None and not fits(p0, launch)):
         return None
     form = launch.form(v)
@@ -133,7 +134,6 @@ def find(
     v: Any,
     stop: Stop,
     more: tuple[Any, ...],
-    served: Callable[[], bool],
     make: Callable[[], Launch | None],
 ) -> Launch | None:
     """Return the call for the shapes of v and whatever `more` tells apart, made the first time; None if not served."""
@@ -141,7 +141,7 @@ def find(
         return None
     key: list[Any] = [problem, stop, type(v), *more]
     for x in v:
-        if type(x) not in _PLAIN or not x.is_cpu or x.layout is not torch.strided:
+        if type(x) not in PLAIN or x.dtype not in _WIDE or not x.is_cpu or x.layout is not torch.strided:
             return None
         key += (x.shape, x.dtype)
     whole = tuple(key)
@@ -153,7 +153,7 @@ def find(
         return None
     if len(_READY) >= _MOST:
         _READY.clear()
-    launch = make() if served() else None
+    launch = make()
     _READY[whole] = launch
     return launch
 
@@ -164,7 +164,7 @@ def launch_of(
     """Return the call for an input that compiled code serves; None where its leaves have other batch axes."""
     u, matrix = form_of(problem, v)
     alike = matrix is None or (matrix.ndim == 3 and matrix.shape[:2] == u.shape and matrix.dtype == u.dtype)
-    sized = u.ndim == 2 and u.numel() > 0 and u.dtype in (torch.float32, torch.float64)
+    sized = u.ndim == 2 and u.numel() > 0
     return Launch(problem, (u, matrix), stop, target_tol, concave) if alike and sized else None
 
 
@@ -181,7 +181,7 @@ def transformed() -> bool:
 def fits(p0: Any, launch: Launch) -> bool:
     """Return whether a start can be read as it stands, and is finite."""
     return (
-        type(p0) in _PLAIN
+        type(p0) in PLAIN
         and p0.is_cpu
         and p0.shape == launch.shape
         and p0.is_contiguous()

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from gfy.problem import InnerProblem
@@ -41,12 +42,12 @@ class Loss:
 
     def __call__(self, v: Any, y: Any, p0: Any) -> Any | None:
         """Return the loss, or None where it is to be computed step by step."""
-        if type(y) is not torch.Tensor or not y.is_cpu or y.requires_grad or not y.is_contiguous():
+        y = _target(y, v[0].dtype) if type(v[0]) in torch_direct.PLAIN else None
+        if y is None:
             return None
         launch = torch_direct.find(
-            self._problem, v, self._stop, (y.shape, y.dtype, self._tol), lambda: self._served(v),
-            lambda: self._made(v, y),
-        )  # fmt: skip
+            self._problem, v, self._stop, (y.shape, self._tol), lambda: self._made(v, y)
+        )
         if launch is None or (p0 is not None and not torch_direct.fits(p0, launch)):
             return None
         form = launch.form(v)
@@ -71,9 +72,22 @@ class Loss:
 
     def _made(self, v: Any, y: Any) -> torch_direct.Launch | None:
         concave = self._check(v, y)
+        if not self._served(v):
+            return None
         launch = torch_direct.launch_of(self._problem, v, self._stop, self._tol, concave)
         fits = launch is not None and y.shape == launch.shape and y.element_size() == launch.words[frame.SIZE]
-        return launch if fits and y.is_floating_point() else None
+        return launch if fits else None
+
+
+def _target(y: Any, dtype: torch.dtype) -> Any | None:
+    """Return y as a constant tensor of the host in this dtype; None where it is no such thing."""
+    if type(y) is np.ndarray and y.dtype.kind in "biuf" and y.flags.writeable:
+        y = torch.from_numpy(y)
+    if type(y) is not torch.Tensor or not y.is_cpu or y.requires_grad or y.layout is not torch.strided:
+        return None
+    if y.is_complex():
+        return None
+    return y.to(dtype).contiguous() if y.dtype != dtype else y if y.is_contiguous() else y.contiguous()
 
 
 class _Found:
