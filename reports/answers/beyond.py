@@ -8,7 +8,7 @@ import pandas as pd
 
 from reports.answers.ranking import ranking
 from reports.answers.roots import roots
-from reports.answers.tables import Cell, Table
+from reports.answers.tables import Cell, Table, busy
 
 LOSSES = {
     "likelihood": "exact likelihood",
@@ -50,7 +50,7 @@ def amortised(frame: pd.DataFrame) -> Table | None:
     # a reader may have put the parameters into the name
     rows = rows.assign(method=[str(name).partition("(")[0] for name in rows["solver"]])
     keys = ["problem", "rank", "regularizer", "method", "backend"]
-    lines, wins = [], dict.fromkeys(WAYS, 0)
+    lines, wins, slower = [], dict.fromkeys(WAYS, 0), []
     for (problem, rank, regularizer, method, backend), part in rows.groupby(keys, sort=False):
         by_way = {json.loads(row["solver_params"])["start"]: row for _, row in part.iterrows()}
         sure = {way: row for way, row in by_way.items() if row["status"] == "ok"}
@@ -74,6 +74,8 @@ def amortised(frame: pd.DataFrame) -> Table | None:
                 )
             )
         learned = by_way.get("amortised")
+        if {"cold", "amortised"} <= sure.keys():
+            slower.append(sure["amortised"]["score"] / sure["cold"]["score"])
         extra = {} if learned is None else json.loads(learned["extra"])
         cells.append(Cell(f"{100 * extra['accepted']:.1f} %" if extra else "-"))
         cells.append(Cell(f"{extra['fit_us']:.2f}" if extra else "-"))
@@ -87,9 +89,22 @@ def amortised(frame: pd.DataFrame) -> Table | None:
         "accept; accepted is the share of examples that needed no fallback. proposed starts the full solver there. fit "
         f"are the microseconds per example of fitting the proposals, which come on top. Fastest: {told}."
     )
+    if slower:
+        note += f" amortised takes {min(slower):.2f} to {max(slower):.2f} times as long as cold, without the fits."
+    note += busy(rows)
     columns = ["training", "rank", "regularizer", "solver", "framework", *WAYS, "accepted", "fit"]
     return Table("amortised", "Amortised inner solves along a training run", columns, lines, note,
                  [False, True, False, False, False, True, True, True, True, True, True])  # fmt: skip
+
+
+def _solved_less_joint(means: dict[tuple[str, str], pd.Series]) -> str:
+    """Return what solving gains over the joint loss, in points of accuracy, per dataset and energy."""
+    told = [
+        f"{dataset} {energy} {found['gfy'] - found['minmin']:+.2f}"
+        for (dataset, energy), found in means.items()
+        if {"gfy", "minmin"} <= set(found.index)
+    ]
+    return f" Fenchel-Young less joint, in points: {', '.join(told)}." if told else ""
 
 
 def minmin(frame: pd.DataFrame) -> Table | None:
@@ -98,9 +113,10 @@ def minmin(frame: pd.DataFrame) -> Table | None:
     rows = frame[frame["kind"] == "minmin"]
     if rows.empty:
         return None
-    lines = []
+    lines, each = [], {}
     for (dataset, energy), part in rows.groupby(["problem", "energy"], sort=False):
         means = part.groupby("loss")["score"].mean()
+        each[str(dataset), str(energy)] = means
         best = means.drop("likelihood", errors="ignore").idxmax()
         for loss, said in LOSSES.items():
             group = part[part["loss"] == loss]
@@ -132,6 +148,7 @@ def minmin(frame: pd.DataFrame) -> Table | None:
         "is the best accuracy of the others. For a loss that is not probabilistic, -log p is that of the model whose "
         "energy it learned."
     )
+    note += _solved_less_joint(each)
     columns = [
         "dataset",
         "energy",

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from reports.answers.tables import Cell, Table
+from reports.answers.tables import Cell, Table, busy
 
 
 def roots(frame: pd.DataFrame) -> Table | None:
@@ -52,6 +52,7 @@ def roots(frame: pd.DataFrame) -> Table | None:
         f"root always goes to the rounding of float64. It is the faster one in {wins} of {len(faster)} lines"
         + (f"; the ratios lie between {min(faster):.2f} and {max(faster):.2f}." if faster else ".")
     )
+    note += busy(rows)
     numeric = [False, True, True, False] + [True] * (len(levels) + 2)
     return Table("roots", "The multiplier of f-divergences", columns, lines, note, numeric)
 

@@ -191,3 +191,11 @@ def honesty(frame: pd.DataFrame) -> Table | None:
         [False, False, True, True, True],
         40,
     )
+
+
+def busy(rows: pd.DataFrame) -> str:
+    """Return a sentence on rows that were timed beside other programs; it is empty where there are none."""
+    loaded = int((rows["loaded"].fillna(0) != 0).sum())
+    if not loaded:
+        return ""
+    return f" {loaded} of {len(rows)} rows were timed while other programs kept the machine busy: read their ratios."

@@ -71,4 +71,8 @@ def test_an_answer_that_is_not_certified_never_wins() -> None:
         in text
     )
     assert text.endswith("Fastest: cold on 1.")
+    beaten = pd.DataFrame([row("cold", 2.0) | {"loaded": 1}, row("amortised", 3.0) | {"loaded": 0}])
+    said = beyond.text(beaten, "amortised")
+    assert "amortised takes 1.50 to 1.50 times as long as cold" in said
+    assert "1 of 2 rows were timed while other programs" in said
     assert beyond.text(frame[:0], "amortised").startswith("There are no rows")

@@ -122,3 +122,4 @@ def test_the_table_marks_the_best_that_lists_nothing() -> None:
     assert "| yeast | pairwise | exact likelihood | 91.00 ± 1.41 | 80.00 | 2.000 | - | 1.50 |" in text
     assert "| joint (min-min) | 79.00 ± 0.00 | 80.00 | 2.000 | 0.500 | 1.50 |" in text
     assert "| Fenchel-Young | **81.00 ± 1.41** |" in text
+    assert text.endswith("Fenchel-Young less joint, in points: yeast pairwise +2.00.")
