@@ -86,7 +86,7 @@ def runs(where: str) -> list[Run]:
                 f"The index of {where} has format {listed['format']}; this version reads {FORMAT}."
             )
         found = [_run(entry) for entry in listed["runs"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordsError(f"The index of {where} is damaged ({error}).") from error
     return sorted(found, key=lambda run: (run.last, run.name), reverse=True)
 

@@ -124,7 +124,10 @@ def inconsistent(row: Mapping[str, Any]) -> list[str]:
     said = []
     for prefix, column in (("steady", "samples"), ("backward", "backward_samples")):
         samples = json.loads(row[column]) if row[column] else []
-        if not samples or not all(isinstance(x, (int, float)) for x in samples):
+        if not isinstance(samples, list) or not all(isinstance(x, (int, float)) for x in samples):
+            said.append(f"{column} is not a list of numbers")
+            continue
+        if not samples:
             continue
         low, high = np.percentile(samples, [25, 75])
         told = {"s": min(samples), "median_s": float(np.median(samples)), "spread_s": float(high - low)}

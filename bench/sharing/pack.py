@@ -101,7 +101,7 @@ def read(path: Path) -> Pack:
     try:
         manifest = json.loads(members["manifest.json"])
         rows = [json.loads(line) for line in members["rows.jsonl"].decode().splitlines()]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordsError(f"{path} is damaged: its manifest or its rows are not JSON ({error}).") from error
     wanted = {"name": str, "format": int, "files": dict, "rows": dict, "sample": list, "share": float}
     if not isinstance(manifest, dict) or any(not isinstance(manifest.get(n), t) for n, t in wanted.items()):

@@ -118,7 +118,7 @@ def row_faults(row: dict[str, Any]) -> list[str]:
         if kind == "JSON" and row[column] is not None:
             try:
                 json.loads(row[column])
-            except ValueError:
+            except (ValueError, RecursionError):
                 faults.append(f"Row {name} holds broken JSON in {column!r}.")
                 return faults
     if row["kind"] in KINDS and row["key"] != key_of(row):
@@ -135,7 +135,9 @@ def row_faults(row: dict[str, Any]) -> list[str]:
 def _figure_faults(row: dict[str, Any]) -> list[str]:
     """Return the figures of a row that contradict each other, since one of them was changed after it was measured."""
     faults = []
-    samples = json.loads(row["samples"]) if row["samples"] else None
+    samples = json.loads(row["samples"]) if row["samples"] else []
+    if not isinstance(samples, list) or not all(isinstance(x, int | float) for x in samples):
+        return ["has samples that are not a list of numbers."]
     if samples and row["steady_s"] is not None and abs(min(samples) - row["steady_s"]) > 1e-6 * min(samples):
         faults.append(
             f"says that it took {row['steady_s']:.3g} s, but its shortest sample is {min(samples):.3g} s."

@@ -125,6 +125,9 @@ def test_names_that_leave_the_folder_and_unknown_runs_get_a_sentence(published: 
     (tmp_path / archive.INDEX).write_text(index.replace("laptop-run", "../laptop-run"))
     with pytest.raises(RecordsError, match="name is"):
         archive.runs(str(tmp_path))
+    (tmp_path / archive.INDEX).write_text("[" * 100_000)
+    with pytest.raises(RecordsError, match="damaged"):
+        archive.runs(str(tmp_path))
     with pytest.raises(RecordsError, match="no archive"):
         archive.runs(str(tmp_path / "absent"))
 

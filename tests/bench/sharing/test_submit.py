@@ -201,6 +201,8 @@ def test_files_that_are_no_packs_get_a_sentence(tmp_path: Path, honest: Path) ->
     for path in (text, other, tmp_path / "absent.zip"):
         with pytest.raises(RecordsError):
             check(path)
+    with pytest.raises(RecordsError, match="not JSON"):
+        check(edited(honest, tmp_path / "deep.zip", lambda t: "[" * 100_000, "manifest.json"))
     with pytest.raises(RecordsError, match="name is"):
         check(
             edited(

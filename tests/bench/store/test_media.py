@@ -119,7 +119,15 @@ def test_a_store_holds_rows_and_nothing_that_runs(store: Path, statement: str) -
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [("steady_s = 0.005", "shortest sample"), ("gap = 0", "relative gap")]
+    ("change", "words"),
+    [
+        ("steady_s = 0.005", "shortest sample"),
+        ("gap = 0", "relative gap"),
+        ("samples = '3'", "not a list of numbers"),
+        ("samples = '[\"a\"]'", "not a list of numbers"),
+        (f"samples = '{'[' * 100_000}'", "broken JSON"),
+    ],
+    ids=["time", "gap", "no list", "no numbers", "deep"],
 )
 def test_figures_that_contradict_each_other_are_told(store: Path, change: str, words: str) -> None:
     with sqlite3.connect(store) as connection:
