@@ -1,4 +1,4 @@
-"""The style rules of CONTRIBUTING that a program can check, on every docstring, comment, message and page."""
+"""Check the style rules of CONTRIBUTING on every docstring, comment, message and page."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ FORBIDDEN = {
     r"\byardsticks?\b": "measure",
     r"\bspeaks? for itself\b": "say what it shows",
 }
+# A docstring that opens like one of these is a phrase, unless its main clause has a verb of its own.
+OPENING = re.compile(
+    r"(?:The|An?|What|Whether|Why|How|Which|Where|Who|One|Two|Every|All|Each|Everything)\b|[^A-Z`]"
+)
+FINITE = re.compile(
+    r"\b(?:is|are|was|were|has|have|does|did|cannot|could|must|may|gives|changes|holds|rests|stays|ended|answered|wrote)\b"
+)
+CLAUSE = re.compile(r"\b(?:that|which|whose|who|where|when|what|[Ww]hether|Why|How|Which|Where|Who)\b[^,]*")
 ALLOWED = re.compile(r"\bone \w+ at a time\b|\b(?:as|in|of|to|for|is|from|with|by|on|at|and|or|than) an? ")
 
 
@@ -60,6 +68,12 @@ def faults(text: str) -> list[str]:
     return list(found.values())
 
 
+def is_a_phrase(docstring: str) -> bool:
+    """Return whether the first clause of a docstring has no verb, subordinate clauses apart."""
+    opening = re.split("[:;.](?: |$)", " ".join(docstring.split()))[0]
+    return bool(OPENING.match(opening)) and not FINITE.search(CLAUSE.sub("", opening))
+
+
 def files() -> list[Path]:
     kept = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
     pages = [p for p in sorted((ROOT / "docs").rglob("*.md")) if "results" not in p.parts]
@@ -76,7 +90,35 @@ def test_no_text_of_the_project_has_a_forbidden_habit() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_text_of_help_is_a_sentence_or_a_phrase_with_a_full_stop() -> None:
+def test_every_docstring_opens_with_a_sentence() -> None:
+    sources = [path for path in files() if path.suffix == ".py"]
+    phrases = [
+        f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {said.splitlines()[0]}"
+        for path in [*sources, ROOT / "noxfile.py"]
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if (said := ast.get_docstring(node)) and is_a_phrase(said)
+    ]
+    assert not phrases, "begin with a verb (Return the gradient of ...):\n" + "\n".join(phrases)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "phrase"),
+    [
+        ("The gradient of Phi in p, [..., k].", True),
+        ("The gradient that is passed on, where it is finite.", True),
+        ("Whether the box is empty.", True),
+        ("p* [..., k], differentiated as the mode says.", True),
+        ("Return the gradient of Phi in p, [..., k].", False),
+        ("A warm start is used where there is one.", False),
+        ("An interrupt ended the run.", False),
+    ],
+)
+def test_a_phrase_is_told_from_a_sentence(docstring: str, phrase: bool) -> None:
+    assert is_a_phrase(docstring) == phrase
+
+
+def test_every_text_of_help_opens_with_a_capital_letter_and_ends_with_a_full_stop() -> None:
     told = [
         (path.name, keyword.value.value)
         for path in sorted((ROOT / "bench" / "commands").glob("*.py"))
@@ -86,7 +128,7 @@ def test_every_text_of_help_is_a_sentence_or_a_phrase_with_a_full_stop() -> None
         if keyword.arg == "help" and isinstance(keyword.value, ast.Constant)
     ]
     assert len(told) >= 50
-    assert not [f"{name}: {text}" for name, text in told if not text.endswith((".", "..."))]
+    assert not [f"{name}: {text}" for name, text in told if not (text[0].isupper() and text.endswith("."))]
 
 
 @pytest.mark.parametrize(

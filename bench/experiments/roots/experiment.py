@@ -27,7 +27,7 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class Setting:
-    """A divergence, a size and a framework; the prior falls like 1 / j, the scores are standard normal."""
+    """Hold a divergence, a size and a framework; the prior falls like 1 / j, the scores are standard normal."""
 
     f: str
     k: int
