@@ -1,4 +1,4 @@
-"""Losses between an energy network's input v and a target y in C."""
+"""Define losses between an energy network's input v and a target y in C."""
 
 from __future__ import annotations
 

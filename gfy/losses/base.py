@@ -1,4 +1,4 @@
-"""What every loss shares: its problem, how it is solved and differentiated, and how examples are reduced."""
+"""Define what every loss shares: its problem, how it is solved and differentiated, and how examples are reduced."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class Loss:
 
     @cached_property
     def _whole(self) -> Callable[[Any, Any, Any], Any] | None:
-        """The loss in one compiled call, a function of v, y and p0 that may answer None; None where there is none."""
+        """Return the loss as one compiled call of v, y and p0, which may return None; return None where there
+        is none."""
         return None
 
     @guard

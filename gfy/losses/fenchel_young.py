@@ -1,4 +1,4 @@
-"""The generalized Fenchel-Young loss: the paper's, and the one that a compiled call may compute as a whole."""
+"""Define the generalized Fenchel-Young loss, which a compiled call may compute as a whole."""
 
 from __future__ import annotations
 

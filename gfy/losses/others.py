@@ -1,4 +1,4 @@
-"""The losses that the paper compares with: energy, perceptron, max margin, and losses of the argmax itself."""
+"""Define the losses that the paper compares with: energy, perceptron, max margin, and losses of the argmax itself."""
 
 from __future__ import annotations
 

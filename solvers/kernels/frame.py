@@ -1,4 +1,5 @@
-"""The words of a call frame, which `entry` fills from a call of XLA or Python fills, and which every thread reads.
+"""Define the words of a call frame, which `entry` fills from a call of XLA or Python fills, and which every
+thread reads.
 
 | word | what it holds |
 |---|---|

@@ -55,7 +55,7 @@ def _patiently(what: str, make: Callable[[], Any]) -> Any:
 
 @cache
 def handler() -> Callable[[int], int]:
-    """The handler as a function of the address of a frame that Python filled."""
+    """Return the handler as a function of the address of a frame that Python filled."""
     where = _patiently("handler", lambda: _entry().direct()).address
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(where)  # releases the interpreter while it runs
 

@@ -1,4 +1,4 @@
-"""The Fenchel-Young loss of one example at its solution p, and whether what it was asked for is plainly sound.
+"""Compute the Fenchel-Young loss of one example at its solution p, and whether its arguments are plainly sound.
 
 With d = p - y and s = p + y the loss is <b, d> + 1/2 <U s, d> - (h(p) - h(y)), where b = u + tilt and h is Omega
 without its tilt: written so, no digits are lost where p is near y. Its gradient is d in u, 1/2 (p p^T - y y^T) in U,
@@ -18,13 +18,13 @@ from solvers.kernels.vectors import add_multiple, address
 
 @piece
 def term(x):
-    """x log x, 0 at 0."""
+    """Return x log x, with 0 at 0."""
     return x * np.log(x) if x > 0.0 else 0.0
 
 
 @piece
 def linear_loss(b, tilt, kind, c, p, y):
-    """<b + tilt, p - y> - (h(p) - h(y))."""
+    """Return <b + tilt, p - y> - (h(p) - h(y))."""
     total, entropy = 0.0, 0.0
     for j in range(p.shape[0]):
         d = p[j] - y[j]
@@ -40,7 +40,7 @@ def linear_loss(b, tilt, kind, c, p, y):
 
 @piece
 def dense_loss(b, U, kind, c, p, y, room):
-    """The loss with a dense U; b holds the tilt already."""
+    """Return the loss with a dense U; b holds the tilt already."""
     k = p.shape[0]
     fill(room, 0.0)
     for j in range(k):
@@ -54,7 +54,7 @@ def dense_loss(b, U, kind, c, p, y, room):
 
 @piece
 def thin_loss(b, tilt, T, kind, c, p, y):
-    """The loss with U = -A A^T, T = A^T."""
+    """Return the loss with U = -A A^T, T = A^T."""
     bent = 0.0
     for i in range(T.shape[0]):
         along, across = 0.0, 0.0
@@ -67,7 +67,7 @@ def thin_loss(b, tilt, T, kind, c, p, y):
 
 @piece
 def plainly_inside(y, low, high, total, tol):
-    """Whether y lies within its bounds and its sum is within a quarter of the tolerance; False says nothing."""
+    """Return whether y lies within its bounds and its sum is within a quarter of the tolerance; False means unknown."""
     whole = 0.0
     for j in range(y.shape[0]):
         if not (low[j] <= y[j] <= high[j]):
@@ -78,7 +78,8 @@ def plainly_inside(y, low, high, total, tol):
 
 @piece
 def plainly_concave(U, margin, L):
-    """Whether U is symmetric and negative semi-definite up to a margin times its largest entry; False says nothing."""
+    """Return whether U is symmetric and negative semi-definite up to a margin times its largest entry; False
+    means unknown."""
     k = U.shape[0]
     most = 0.0
     for j in range(k):

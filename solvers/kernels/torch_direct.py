@@ -1,4 +1,5 @@
-"""Compiled solves of eager torch tensors whose shapes were met before: a call fills in addresses and little else.
+"""Define compiled solves of eager torch tensors whose shapes were met before: a call fills in addresses and
+little else.
 
 A training step of an energy network is short: what a general call asks of shapes, dtypes and devices costs more than
 the solve. The answers are remembered here per problem, stopping rule and shapes of the input.
@@ -23,7 +24,7 @@ _READY: dict[Any, Launch | None] = {}
 
 
 class Launch:
-    """A compiled call whose problem, stopping rule and shapes are known.
+    """Hold a compiled call whose problem, stopping rule and shapes are known.
 
     Args:
         problem: The problem as the user wrote it; compiled code serves it.
@@ -169,7 +170,7 @@ def launch_of(
 
 
 def transformed() -> bool:
-    """Whether calls are being recorded, mapped or looked at, so that memory must not be read."""
+    """Return whether calls are being recorded, mapped or observed, so that memory must not be read."""
     return (
         torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0

@@ -1,4 +1,4 @@
-"""The Fenchel-Young loss of eager torch tensors in one compiled call, and its gradient in another.
+"""Compute the Fenchel-Young loss of eager torch tensors in one compiled call, and its gradient in another.
 
 A call solves, takes the loss at the solution, and sees whether inputs and targets are sound. Where anything is
 doubtful it gives no answer: the loss is then computed step by step, with every check and its sentence.
@@ -21,7 +21,7 @@ _SCALES: dict[float, array[float]] = {}
 
 
 class Loss:
-    """The losses of one problem, one stopping rule and one reduction.
+    """Compute the losses of one problem, one stopping rule and one reduction.
 
     Args:
         problem: The inner problem.
@@ -91,13 +91,13 @@ def _target(y: Any, dtype: torch.dtype) -> Any | None:
 
 
 class _Found:
-    """The solution p at targets y, the loss there, and what a mean divides its gradient by."""
+    """Hold the solution p at targets y, the loss there, and the number by which a mean divides its gradient."""
 
     def __init__(self, launch: torch_direct.Launch, p: Any, y: Any, value: Any, scale: float) -> None:
         self.launch, self.p, self.y, self.value, self.scale = launch, p, y, value, scale
 
     def differentiable(self, u: Any, matrix: Any) -> Any:
-        """The losses by torch's own operations at the same p, reduced: what is differentiated again."""
+        """Return the losses by torch's own operations at the same p, reduced, for differentiating again."""
         d, s = self.p - self.y, self.p + self.y
         values = (u * d).sum(-1)
         if matrix is not None and self.launch.dense:
@@ -108,7 +108,7 @@ class _Found:
 
 
 class _Attached(torch.autograd.Function):
-    """The loss that was found, with its gradient: compiled where it is not differentiated again."""
+    """Attach the gradient to a computed loss: the gradient is compiled where it is not differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, u: Any, matrix: Any, found: _Found) -> Any:

@@ -1,4 +1,4 @@
-"""The worker of energies that are linear in p: p = p_Omega(scores), and the loss where it is asked for."""
+"""Define the worker of energies that are linear in p: p = p_Omega(scores), and the loss where it is requested."""
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"
 from __future__ import annotations
@@ -16,7 +16,7 @@ from solvers.kernels.vectors import address, ints, longs, unsound
 
 
 def worker(stamp):
-    """The function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
+    """Return the function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
 
     def work(frame):
         """Take the next examples of a frame until none are left."""

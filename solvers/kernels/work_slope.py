@@ -1,4 +1,4 @@
-"""The worker of the loss's gradient: g times (p - y) in the scores, and g times the slope of the matrix.
+"""Define the worker of the loss's gradient: g times (p - y) in the scores, and g times the slope of the matrix.
 
 The frame's SCORES are p, TARGET is y, and START is g: one number per example, or one for all where FLAG is 1. FACTS is
 the address of one double that multiplies g. The outputs are the gradients in the scores and in the matrix, each left
@@ -36,7 +36,7 @@ def outer(p, q, y, r, wide, target):
 
 @piece
 def along(address, wide, n, p, y, s, t):
-    """s = A^T p and t = A^T y, A [k, n] of either dtype."""
+    """Compute s = A^T p and t = A^T y, for A [k, n] of either dtype."""
     for i in range(n):
         s[i], t[i] = 0.0, 0.0
     if wide:
@@ -54,7 +54,7 @@ def along(address, wide, n, p, y, s, t):
 
 
 def worker(stamp):
-    """The function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
+    """Return the function of a frame; the stamp of its text is a part of the key under which it is kept on disk."""
 
     def work(frame):
         """Take the next examples of a frame until none are left."""
