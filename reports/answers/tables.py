@@ -198,4 +198,7 @@ def busy(rows: pd.DataFrame) -> str:
     loaded = int((rows["loaded"].fillna(0) != 0).sum())
     if not loaded:
         return ""
-    return f" {loaded} of {len(rows)} rows were timed while other programs kept the machine busy: read their ratios."
+    return (
+        f" {loaded} of {len(rows)} rows were timed while other programs kept the machine busy: their times are too "
+        "long, those of slow ways most."
+    )
