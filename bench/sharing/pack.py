@@ -125,6 +125,8 @@ def member_faults(path: Path, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _members(path: Path) -> dict[str, bytes]:
+    if path.exists() and not path.is_file():  # reading a pipe or a device may never end
+        raise RecordsError(f"{path} cannot be read as a pack (it is not a regular file).")
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {info.filename: info.file_size for info in archive.infolist()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,14 @@ def test_a_zip_bomb_is_not_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatc
     with zipfile.ZipFile(folder / "model.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("param.W1.npy", header.getvalue() + bytes(2**25))
     with pytest.raises(GfyValueError, match="at most"):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.npz"])
+def test_a_pipe_in_the_place_of_a_file_is_not_read(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(GfyValueError, match="not a regular file"):
         read(folder)
 
 

@@ -126,6 +126,9 @@ def predict(saved: Saved, X: np.ndarray) -> np.ndarray:
 def _description(folder: Path) -> dict[str, Any]:
     """Return model.json as a dictionary with every part it must have."""
     path = folder / "model.json"
+    for file in (path, folder / "model.npz"):
+        if file.exists() and not file.is_file():  # reading a pipe or a device may never end
+            raise GfyValueError(f"{file} is damaged (it is not a regular file)")
     try:
         if path.stat().st_size > _MOST_TEXT_BYTES:
             raise GfyValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -198,7 +199,9 @@ def test_files_that_are_no_packs_get_a_sentence(tmp_path: Path, honest: Path) ->
     other = tmp_path / "other.zip"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("../../escape", "x")
-    for path in (text, other, tmp_path / "absent.zip"):
+    pipe = tmp_path / "pipe.zip"
+    os.mkfifo(pipe)
+    for path in (text, other, pipe, tmp_path / "absent.zip"):
         with pytest.raises(RecordsError):
             check(path)
     with pytest.raises(RecordsError, match="not JSON"):
