@@ -16,6 +16,7 @@ import numpy as np
 
 from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
 from gfy.calling.telling import DEBUG
+from gfy.energies.claims import try_claim
 from gfy.errors import GfyError, GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
@@ -88,7 +89,9 @@ def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
         if len(_SOUND) >= _MOST_SOUND:
             _SOUND.clear()
         _SOUND.add(look)
-    return Given(problem, v, dtype).sized(k)
+    found = Given(problem, v, dtype).sized(k)
+    try_claim(found.problem, found.v)
+    return found
 
 
 _SOUND: set[tuple[Any, ...]] = (

@@ -64,15 +64,16 @@ def run(
 
 
 def check(solver: Any, problem: InnerProblem, v: Input | None = None) -> None:
-    """Raise the solver's own sentence where it does not serve the problem, and another where v is in half precision."""
+    """Raise the solver's own sentence where it does not serve the problem, and another where v is in another dtype."""
     reason = solver.unsupported(problem)
     if reason is not None:
         raise UnsupportedError(f"{solver.name} on {problem.name}: {reason}")
+    whole = getattr(problem.energy, "ranks", None) is not None  # all leaves are numbers to compute with
     for leaf in leaves(v) if v is not None else ():
-        if is_floating(leaf) and leaf.dtype.itemsize < 4:
+        if leaf.dtype.itemsize < 4 if is_floating(leaf) else whole:
             raise UnsupportedError(
                 f"{solver.name} computes in float32 or float64, and v holds {dtype_name(leaf.dtype)}: give v to "
-                "gfy.argmax, which computes in float32 and rounds the answer, or convert it"
+                "gfy.argmax, which computes in one of the two, or convert it"
             )
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from gfy.backend.transforms import refusal
+from gfy.backend.transforms import refusal, unreadable
 from gfy.errors import GfyError, GfyTypeError, GfyValueError, UnsupportedError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -172,16 +172,21 @@ def guard(function: F) -> F:
 
     @wraps(function)
     def guarded(*args: Any, **given: Any) -> Any:
-        for name, value in (*zip(names, args, strict=False), *given.items()):
-            if name in checks:
-                checks[name](name, value)
         try:
+            for name, value in (*zip(names, args, strict=False), *given.items()):
+                if name in checks:
+                    checks[name](name, value)
             return function(*args, **given)
-        except RuntimeError as error:
-            sentence = None if isinstance(error, GfyError) else refusal(error)
-            if sentence is None:
-                raise
-            raise UnsupportedError(sentence) from error
+        except GfyError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            given.update(zip(names, args, strict=False))
+            for name, value in given.items():
+                if sentence := unreadable(name, value):
+                    raise GfyTypeError(sentence) from error
+            if sentence := refusal(error):
+                raise UnsupportedError(sentence) from error
+            raise
 
     return cast(F, guarded)
 

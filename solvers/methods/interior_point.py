@@ -9,11 +9,13 @@ thousands of steps, and this one does not rely on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from gfy.backend import backend_of
 from gfy.numerics.arithmetic import clip
+from gfy.numerics.spd import responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers import verdict
@@ -23,6 +25,7 @@ from solvers.methods.newton_system import responder_at, slope_at
 
 _LEAST = 1e-30  # the smallest p at which an entropy is asked for its gradient
 _BACK = 0.995  # of the way to the nearest bound is as far as a step goes
+_MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
 _STEPS = 60  # more are never of use: rounding has won
 _DEEP = 1e-3  # times Stop.tol: the relative gap asked for, far enough for the last Newton step in p
 
@@ -125,7 +128,7 @@ class InteriorPoint:
         curved = _bend(problem, inside) + _over(zl, below) + _over(zu, above)
         free = (below > 0) & (above > 0)  # where low = high there is nothing to move
         D = xp.where(free, 1 / xp.maximum(curved, xp.full_like(curved, backend.eps(p))), xp.zeros_like(p))
-        respond = responder_at(problem, v, p)(D)
+        respond = _responder(problem, v, p)(D)
         many = 2 * p.shape[-1]
         # where the step would go if mu were 0 at once
         dp = _balanced(problem, p, D, respond(r))
@@ -140,19 +143,31 @@ class InteriorPoint:
         dl, du = cl - zl - _over(zl, below) * dp, cu - zu + _over(zu, above) * dp
         size = xp.minimum(_BACK * _longest(state, dp, dl, du), xp.ones_like(mu))[..., None]
         p, below, above = p + size * dp, below + size * dp, above - size * dp
+        zl, zu = zl + size * dl, zu + size * du
         gap, error, noise = _measure(problem, v, p)
         better = ~(gap > state.gap)
+        # the pairs bound what further steps can gain: beyond rounding they end in numbers too small to divide by
+        spent = _pairing(below, above, zl, zu, 1) <= backend.eps(p) ** 2 * _size(problem, v, p)
         return State(
             p,
             below,
             above,
-            zl + size * dl,
-            zu + size * du,
+            zl,
+            zu,
             xp.where(better[..., None], p, state.best),
             xp.where(better, gap, state.gap),
             xp.where(better, error, state.error),
-            noise,
+            xp.where(spent, xp.full_like(noise, math.inf), noise),
         )
+
+
+def _responder(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
+    """Return `responder_at`, by the dense Hessian where no Omega bounds D: an m x m system then loses its digits."""
+    curvature = problem.energy.curvature(v)
+    if curvature is None or not problem.regularizer.zero or p.shape[-1] > _MOST_DENSE:
+        return responder_at(problem, v, p)
+    balanced = problem.domain.total is not None
+    return lambda D: responder(curvature.dense(), D, balanced)
 
 
 def _measure(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array, Array]:

@@ -352,3 +352,42 @@ def test_transforms_of_torch_are_refused_in_a_sentence_and_have_a_substitute() -
     moved[1, 2] = 1e-6
     differences = (p_of(v.u + moved) - p_of(v.u - moved)) / 2e-6
     assert torch.allclose(jacobian[..., 1, 2], differences, atol=1e-6)
+
+
+@pytest.mark.parametrize("domain", [gfy.Box(0.0, 1.0), gfy.Simplex(), gfy.Reals()], ids=lambda d: d.name)
+def test_a_false_claim_of_concavity_is_found(domain: Any, asarray: Make) -> None:
+    def fn(v: Any, p: Any) -> Any:
+        return (v["u"] * p).sum(-1) + v["w"] * (p[..., 0] ** 2 - p[..., 1] ** 2)
+
+    problem = gfy.InnerProblem(gfy.CustomEnergy(fn, concave=True, k=3), gfy.SquaredNorm(8.0), domain)
+    u = asarray(np.zeros((2, 3)))
+    for w in ([0.0, 1.0], [1.0, 1.0]):  # one of two examples, and both
+        with pytest.raises(gfy.GfyValueError, match="claims to be concave in p but is not"):
+            gfy.argmax(problem, {"u": u, "w": asarray(np.array(w))})
+    with pytest.raises(gfy.GfyValueError, match="claims to be concave"):
+        gfy.FenchelYoungLoss(problem)({"u": u, "w": asarray(np.ones(2))}, asarray(np.full((2, 3), 1 / 3)))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_arrays_that_are_not_dense_are_refused_in_a_sentence() -> None:
+    torch = pytest.importorskip("torch")
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    u, A, y = torch.zeros(2, 3), torch.ones(2, 3, 1), torch.full((2, 3), 0.5)
+    kinds = {
+        "layout torch.sparse_coo": lambda x: x.to_sparse(),
+        "device meta": lambda x: x.to("meta"),
+        "nested": lambda x: torch.nested.nested_tensor(list(x)),
+    }
+    v = gfy.Pairwise.Input(u, A)
+    for sentence, kind in kinds.items():
+        calls = {
+            "v": lambda kind=kind: gfy.argmax(problem, gfy.Pairwise.Input(kind(u), kind(A))),
+            "y": lambda kind=kind: gfy.FenchelYoungLoss(problem)(v, kind(y)),
+            "p0": lambda kind=kind: gfy.argmax(problem, v, p0=kind(y)),
+            "p": lambda kind=kind: gfy.certify(problem, v, kind(y)),
+        }
+        for argument, call in calls.items():
+            with pytest.raises(gfy.GfyTypeError, match=f"^{argument} holds a.*{sentence}"):
+                call()
+    with pytest.raises(gfy.UnsupportedError, match="v holds bool"):
+        solvers.Auto().solve(problem, gfy.Pairwise.Input(u > 0, A > 0))

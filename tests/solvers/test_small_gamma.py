@@ -164,3 +164,17 @@ def test_unsolved_examples_are_solved_by_the_next(monkeypatch: pytest.MonkeyPatc
     assert bool(np.asarray(found.converged).all())
     kept = np.asarray(first.converged)
     np.testing.assert_array_equal(np.asarray(found.p)[kept], np.asarray(first.p)[kept])
+
+
+def test_interior_points_without_a_regularizer_end_at_rounding() -> None:
+    """Steps beyond rounding ended in numbers that are not finite, in float32, and the answer was called unsolved."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 4, 4))
+    u, U = rng.normal(size=(6, 4)), -root @ root.swapaxes(1, 2) / 4
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Zero(), gfy.Simplex())
+    v = gfy.LinearQuadratic.Input(*(torch.tensor(x, dtype=torch.float32) for x in (u, U)))
+    found = solvers.InteriorPoint().solve(problem, v)
+    assert bool(found.converged.all())
+    judged = gfy.certify(problem, v, found.p)
+    assert (judged.gap / np.maximum(1, np.abs(judged.value))).max() <= 16 * np.finfo(np.float32).eps
