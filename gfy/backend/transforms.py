@@ -11,7 +11,7 @@ _SIGNS = (
 )  # of torch.func: a loop that asks for values, a backward pass without a rule
 
 
-def refusal(error: RuntimeError) -> str | None:
+def refusal(error: Exception) -> str | None:
     """Return the sentence for an error that torch.func raised inside a call of ours, or None for any other error."""
     torch = sys.modules.get("torch")
     if torch is None or not any(sign in str(error) for sign in _SIGNS):
