@@ -1,4 +1,4 @@
-"""Define the one clock: every call is waited for, competitors are timed in turn, and load and memory are recorded.
+"""Define the one clock: every call is waited for, competitors are timed in turn, and load by others is recorded.
 
 One timing alone showed the opposite of three interleaved ones. All programs that compete are therefore prepared first,
 then called round after round in a changing order, and the minimum, median and spread are kept. What is done once, as a
@@ -7,24 +7,22 @@ training is, has a `Stopwatch`.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
 ENOUGH = 3  # samples with which an order that is clear is taken for settled
+FAR = 30.0  # a program this many times as slow as its fastest rival needs one sample alone
 CLEAR = 1.25  # the factor by which all samples of a program must lie above or below all those of another
 LARGEST_BUNCH = 64  # calls within one sample
 MOST = 50  # samples of one turn
-STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 PAUSES = "GFY_PAUSES"  # names the file that tells this process for how many seconds it has been made to stand still
 WATCHER = "GFY_WATCHER"  # names the process that this one reports to, whose work is part of the run
 SHORTEST_LOOK = 0.05  # seconds in which a load can be seen
@@ -138,9 +136,9 @@ def rotate(
     """Time all programs in turn, `repeat` rounds in shuffled order; a program that has spent its budget is
     timed no further.
 
-    Everyone gets three samples, however slow, unless a single call takes longer than the budget. After three, a program
-    that takes part in a contest rests too as soon as its place is settled: all its samples lie clear of those of every
-    rival.
+    Everyone gets three samples, however slow, unless a single call takes longer than the budget. A program that takes
+    part in a contest rests too as soon as its place is settled: after three samples that lie clear of those of every
+    rival, or after the first where that is far above the fastest one.
 
     Args:
         programs: What is timed; their samples are filled.
@@ -198,10 +196,14 @@ def rotate(
 
 def settled(program: Program, everyone: list[Program]) -> bool:
     """Return whether more samples would not change a program's rank among its rivals."""
-    if not program.contests or len(program.samples) < ENOUGH:
+    if not program.contests:
         return False
     rivals = [r for r in everyone if r is not program and r.contests & program.contests and r.samples]
     low, high = min(program.samples), max(program.samples)
+    if low > FAR * min((min(r.samples) for r in rivals), default=low):
+        return True
+    if len(program.samples) < ENOUGH:
+        return False
     return all(high * CLEAR < min(r.samples) or low > CLEAR * max(r.samples) for r in rivals)
 
 
@@ -256,22 +258,31 @@ class LoadMeter:
 
     The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither. What is
     busy while the meter is paused does not count: then somebody else of this run has his turn.
+
+    Args:
+        running: Whether it counts from now on, or from `resume` on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, running: bool = True) -> None:
+        self._running = running
         self.restart()
 
     def restart(self) -> None:
         self._kept: tuple[float, float | None, float] = (0.0, 0.0, 0.0)
-        self.resume()
+        if self._running:
+            self.resume()
 
     def resume(self) -> None:
+        self._running = True
         self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def pause(self) -> None:
         self._kept = self._totals()
+        self._running = False
 
     def _totals(self) -> tuple[float, float | None, float]:
+        if not self._running:
+            return self._kept
         wall, busy, own = self._kept
         now = _busy_seconds()
         since = None if now is None or self._busy is None or busy is None else busy + now - self._busy
@@ -313,55 +324,3 @@ def _watcher_seconds() -> float:
     except (KeyError, OSError):
         return 0.0
     return sum(map(float, ticks)) / os.sysconf("SC_CLK_TCK")
-
-
-def _kilobytes(name: str) -> int | None:
-    try:
-        for line in STATUS.read_text().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return None
-
-
-class Peak:
-    """Measure the bytes added at the worst moment: `with Peak(bench) as peak: ...` then `peak.columns()`."""
-
-    def __init__(self, backend: str, device: str) -> None:
-        self._backend, self._device = backend, device
-        self._before: int | None = None
-        self._after: int | None = None
-
-    def __enter__(self) -> Peak:
-        with contextlib.suppress(OSError):
-            RESET.write_text("5")  # Linux: start the high-water mark anew
-        self._before = _kilobytes("VmRSS")
-        if self._device != "cpu" and self._backend == "torch":
-            import torch
-
-            torch.cuda.reset_peak_memory_stats()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._after = _kilobytes("VmHWM")
-
-    def columns(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        if self._before is not None and self._after is not None:
-            found["peak_host_bytes"] = max(0, self._after - self._before) * 1024
-        if self._device != "cpu":
-            found["peak_device_bytes"] = device_peak(self._backend)
-        return found
-
-
-def device_peak(backend: str) -> int | None:
-    """Return the bytes in use on the device at the worst moment so far, as its framework counts them."""
-    if backend == "torch":
-        import torch
-
-        return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else None
-    import jax
-
-    stats = jax.devices()[0].memory_stats()
-    return int(stats["peak_bytes_in_use"]) if stats and "peak_bytes_in_use" in stats else None

@@ -7,6 +7,7 @@ as arrays: another process, in which no measured solver runs, judges it (see `be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.clock import LoadMeter, Peak, Program, break_even, lacks_memory, overloaded, rotate
+from bench.measure.clock import LoadMeter, Program, break_even, lacks_memory, overloaded, rotate
 from bench.measure.programs import (
     Bench,
     Staged,
@@ -24,6 +25,7 @@ from bench.measure.programs import (
     to_numpy,
     value_and_gradient,
 )
+from bench.measure.resources import Peak, one_thread
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
 from bench.problems.base import Instance
@@ -199,7 +201,15 @@ def measure_group(group: Group, channel: Any) -> None:
     channel.limit_memory(settings.memory)
     bench = build(group.cells[0])
     prepare = Preparation(bench, settings, str(group.cells[0].columns["device"]))
-    ready: list[Prepared] = []
+    with one_thread(bench.backend.name):
+        ready = list(prepared_cells(group, prepare, channel))
+    channel.hand(None)
+    if ready:
+        Timing(ready, settings, channel)(int(group.cells[0].columns["seed"]))
+
+
+def prepared_cells(group: Group, prepare: Preparation, channel: Any) -> Iterator[Prepared]:
+    """The cells of a group that wait to be timed; the rows of the others leave at once."""
     for cell in group.cells:
         if channel.stopped():
             break
@@ -211,13 +221,10 @@ def measure_group(group: Group, channel: Any) -> None:
                 raise  # the process is of no more use: what is left is measured in another one
             channel.row(cell.name, complaint(error))
             continue
-        if settings.accuracy_only or prepared.backward is None:
+        if group.settings.accuracy_only or prepared.backward is None:
             channel.row(cell.name, prepared.columns, prepared.evidence)
             continue
-        ready.append(prepared)
-    channel.hand(None)
-    if ready:
-        Timing(ready, settings, channel)(int(group.cells[0].columns["seed"]))
+        yield prepared
 
 
 class Timing:
@@ -225,7 +232,7 @@ class Timing:
 
     def __init__(self, ready: list[Prepared], settings: Settings, channel: Any) -> None:
         self._waiting, self._settings, self._channel = list(ready), settings, channel
-        self._meter = LoadMeter()
+        self._meter = LoadMeter(running=False)  # the others of this run are busy until the first round
 
     def __call__(self, seed: int) -> None:
         programs = {id(program): program for cell in self._waiting for program in cell.programs}

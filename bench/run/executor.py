@@ -25,10 +25,6 @@ from bench.store.keys import canonical
 
 Listener = Callable[[Group, Cell, dict[str, Any]], None]
 FAILED = ("crashed", "timeout", "not finite")
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-}  # for workers side by side, which would stand in each other's way
 
 
 @dataclass

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.plan.matrix import Cell, Group
 from bench.plan.registry import is_stranger
-from bench.run.isolation import Event, Quiet, Worker
+from bench.run.isolation import ONE_THREAD, Event, Quiet, Worker
 from solvers.kernels.call import prepare
 
 Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
@@ -160,7 +160,7 @@ class GroupRunner:
     def _verdict(self, group: Group, cell: Cell, evidence: dict[str, Any]) -> dict[str, Any]:
         if self._judge is None or not self._judge.alive():
             self._dismiss()
-            self._judge = self._quiet.hire(self, self._env)
+            self._judge = self._quiet.hire(self, {**(self._env or {}), **ONE_THREAD})
         question = (cell, evidence, min(30.0, group.settings.timeout))
         found, end = None, None
         for end in self._judge.run(JUDGES[self._job], question, JUDGING_LIMIT, JUDGING_LIMIT):

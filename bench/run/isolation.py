@@ -30,6 +30,10 @@ from bench.store.media import visible
 KEEP = 4000  # bytes of the worker's last words
 DRIFT = 0.1  # part of the time by which a worker's clock may differ from ours
 STARTING = 2.0  # seconds that a new worker may take until it has a process to be paused
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+}  # for workers side by side that are not timed: their threads would stand in each other's way
 NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what arrays of NumPy are made of
 
 

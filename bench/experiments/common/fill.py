@@ -11,7 +11,8 @@ from typing import Any
 
 from bench.measure.clock import Stopwatch
 from bench.plan.matrix import Cell, Group, Settings
-from bench.run.executor import ONE_THREAD, Tally, attended, make_executor
+from bench.run.executor import Tally, attended, make_executor
+from bench.run.isolation import ONE_THREAD
 from bench.store import Store
 from bench.store.environment import row_facts
 

@@ -12,9 +12,21 @@ from typing import Any
 
 import pytest
 
-from bench.measure.clock import PAUSES, LoadMeter, Program, Stopwatch, break_even, rotate, working_seconds
+from bench.measure import clock
+from bench.measure.clock import (
+    ENOUGH,
+    FAR,
+    PAUSES,
+    LoadMeter,
+    Program,
+    Stopwatch,
+    break_even,
+    rotate,
+    working_seconds,
+)
 from bench.measure.compiled import FOLDER, compilation_cache, compile_seconds
 from bench.measure.programs import calls_host, compile_jax, trace_jax
+from bench.measure.resources import one_thread
 from bench.store.environment import cores, fingerprint, machine, row_facts
 
 
@@ -82,6 +94,13 @@ def test_a_program_whose_place_is_settled_rests_and_rivals_that_are_close_go_on(
     rotate([quick, slow, slower], repeat=8, budget=10.0)
     assert len(quick.samples) == 3
     assert len(slow.samples) == len(slower.samples) == 8
+
+
+def test_a_program_that_is_far_behind_is_called_once() -> None:
+    fast, far = Scripted(0.001, "a"), Scripted(0.0011 * FAR, "a")
+    rotate([fast, far], repeat=5, budget=10.0)
+    assert len(far.samples) == 1
+    assert len(fast.samples) == ENOUGH
 
 
 def test_who_takes_part_in_no_contest_or_in_another_has_no_rival_here() -> None:
@@ -214,6 +233,31 @@ def test_the_load_by_others_is_seen_and_our_own_is_not() -> None:
     assert busy is not None
     if quiet < cores() - 1.2:  # else the machine is full already and nothing more can be seen
         assert busy > 0.3
+
+
+def test_a_meter_that_is_paused_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = iter([10.0, 10.9])
+    monkeypatch.setattr(clock, "_busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(clock, "_own_seconds", lambda: 0.0)
+    meter = LoadMeter(running=False)
+    assert meter.read() is None  # nothing was asked of the kernel
+    meter.resume()
+    time.sleep(0.1)
+    meter.pause()
+    time.sleep(0.1)
+    load = meter.read()
+    assert load is not None
+    assert load > 4.0  # 0.88 s of others in about 0.1 s
+
+
+def test_torch_has_one_thread_while_cells_are_prepared_and_its_own_afterwards() -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with one_thread("torch"):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
 
 
 def test_facts_of_a_row_are_the_same_twice() -> None:
