@@ -19,7 +19,7 @@ MAIN = (
     "argmax_grad_s", "status", "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
 TEXT_LIMIT = 300  # characters of one value; what experiments write down at length would be half of the page
-HIDDEN = {"samples", "backward_samples", "p_digest"}  # long; they are in the CSV file
+HIDDEN = {"key", "samples", "backward_samples", "p_digest"}  # long; they are in the CSV file
 
 
 def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -178,11 +179,28 @@ def inline(svg: str, name: str) -> str:
     body = re.sub(r"<svg [^>]*>", lambda _: opening, body, count=1)
     for colour, variable in VARIABLES.items():
         body = body.replace(colour, variable)
+    body = slimmed(body, name)
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r"url\(#", f"url(#{name}-", body)
     body = re.sub(r'(<use [^>]*xlink:href="#)', rf"\1{name}-", body)
     body = re.sub(r'<a xlink:href="(#[^"]*)"[^>]*>', r'<a href="\1" tabindex="-1">', body)
     return re.sub(r"\s*\n\s*", "\n", body)
+
+
+def slimmed(body: str, name: str) -> str:
+    """The same drawing in half the bytes: two decimals, no ids that nothing refers to, each style written once."""
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
+    body = re.sub(r' id="([^"]*)"', lambda m: m.group(0) if m.group(1) in used else "", body)
+    body = re.sub(r"(\d+\.\d{2})\d+", r"\1", body)
+    body = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", body)
+    fonts = re.search(r"font-family: [^;\"]*; ", body)
+    if fonts is not None:  # the first one counts for the whole drawing
+        body = body.replace(fonts.group(0), "").replace(' style="', f' style="{fonts.group(0)}', 1)
+    often = [style for style, count in Counter(re.findall(r' style="([^"]*)"', body)).items() if count > 3]
+    for number, style in enumerate(often):
+        body = body.replace(f' style="{style}"', f' class="{name}-{number}"')
+    rules = "".join(f".{name}-{number}{{{style}}}" for number, style in enumerate(often))
+    return body.replace("</style>", f"{rules}</style>", 1)
 
 
 def on_white(svg: str) -> str:

@@ -239,7 +239,8 @@ def test_suites_hold_what_they_promise(name: str) -> None:
     assert max(suite.tolerances) == 1e-3
     assert min(suite.tolerances) == 1e-10
     if name != "smoke":
-        core = ("pairwise-gini", "quadratic-gini-box", "quadratic-gini-simplex", "concave-spen-gini")
+        core = ("pairwise-gini", "quadratic-gini-box", "quadratic-gini-simplex", "concave-spen-gini",
+                "smooth-spen-gini")  # fmt: skip
         assert all(
             {m.partition("(")[0] for m in modes_of[f]} >= {"envelope", "implicit", "unrolled"} for f in core
         )
