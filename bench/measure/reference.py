@@ -33,6 +33,7 @@ STEP = 2.0**-14  # of the leaf's size
 UNSTEADY = (
     1e-4  # relative uncertainty of a slope above which smaller steps and a sharper solver are tried too
 )
+WIDE = 16  # times the step, where the solutions are not known well enough for the step itself
 STILL = 1e-6  # of the length of c: a derivative of <c, p*> that is certainly below this is taken for zero
 SEED = 23
 
@@ -119,12 +120,17 @@ def _reference(bench: Bench, limit_s: float) -> Reference | str:
     for direction in directions:
         loss, argmax = lab.slopes(direction, best)
         steady = UNSTEADY * max([abs(slope) for slope, _ in (*argmaxes, argmax)])
-        # A coordinate reached a bound on the way: look nearer. The solutions are too coarse: solve more accurately.
-        for step, sharper in ((direction.step / 32, False), (direction.step, True)):
-            by = lab.sharper(best) if sharper and argmax[1] > steady else best
-            if argmax[1] > steady and (by is not best or step != direction.step):
-                other = lab.slopes(direction._replace(step=step), by)
-                loss, argmax = min(loss, other[0], key=_doubt), min(argmax, other[1], key=_doubt)
+        # A coordinate reached a bound on the way: look nearer. The solutions are too coarse: solve more accurately, or
+        # take a wider step, whose slope is as doubtful as it differs from the first.
+        for scale, sharp in ((1 / 32, False), (1, True), (WIDE, True)):
+            if argmax[1] <= steady:
+                break
+            by = lab.sharper(best) if sharp else best
+            if by is best and scale == 1:
+                continue
+            near, other = lab.slopes(direction._replace(step=scale * direction.step), by)
+            apart = abs(other[0] - argmax[0]) if scale > 1 else 0.0
+            loss, argmax = min(loss, near, key=_doubt), min(argmax, (other[0], other[1] + apart), key=_doubt)
         losses.append(loss)
         argmaxes.append(argmax)
     method = f"central differences of solutions by {best.solver}"
@@ -223,9 +229,9 @@ class Laboratory:
             if name not in known or known[name]().unsupported(self.problem) is not None:
                 continue
             found = self.solve(self._v, self._start, name)
-            begin = time.perf_counter()
+            begin = time.process_time()  # this process may be made to stand still meanwhile
             self.solve(self._v, found.p, name)  # the first one may have loaded a library
-            seconds = time.perf_counter() - begin
+            seconds = time.process_time() - begin
             if best is None or found.residual < best.residual:
                 best, taken = found, seconds
             if best.gap <= GOOD and best.residual <= ENOUGH:
