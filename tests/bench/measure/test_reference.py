@@ -11,7 +11,7 @@ import gfy
 import solvers
 from bench.measure.certification import argmax_columns, gradient_columns
 from bench.measure.programs import Bench, argmax_gradient, set_up, value_and_gradient
-from bench.measure.reference import Reference, reference
+from bench.measure.reference import Reference, _slopes, reference
 from bench.plan.registry import make_problem
 from gfy.backend import tree_map
 
@@ -120,3 +120,12 @@ def test_a_gradient_with_nan_is_not_finite() -> None:
     bench = bench_of("pairwise-gini", k=5, batch=3)
     broken = tree_map(lambda x: x * float("nan"), bench.inputs[0])
     assert gradient_columns(broken, known(bench))["status"] == "not finite"
+
+
+def test_a_derivative_that_is_certainly_zero_is_known() -> None:
+    found = [(1e-11, 8e-9), (-3e-12, 8e-9)]
+    zero = _slopes(found, still=1e-6)
+    assert zero.missing is None
+    assert zero.compare(np.array([0.0, 1e-9]))[0] == 1e-9
+    assert _slopes(found).missing is not None
+    assert _slopes([(1.0, 1e-5), (0.0, 1e-9)], still=1e-6).values.tolist() == [1.0, 0.0]
