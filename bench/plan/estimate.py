@@ -6,7 +6,8 @@ from bench.plan.matrix import Cell, Plan
 
 # Seconds of one core, means over a run of the suite `default` on two cores of a small machine.
 COMPILED_S = 1.2  # a program that a framework stages: traced, lowered, compiled
-TIMED_S = 0.1  # a program that is called for the first time and timed, the judging of its answers included
+FIRST_S = 0.05  # a program that is called for the first time, the judging of its answers included
+TIMED_S = 0.05  # a program that is timed, with the machine to itself
 PROBLEM_S = 1.0  # a problem in one framework: its numbers, its start, the reference of its gradient
 STAGED = ("jax",)
 CORES = 2
@@ -34,7 +35,7 @@ def estimate(plan: Plan, cores: int = CORES) -> float:
         if first.get("backend") in STAGED:
             place = (first["problem"], first["dtype"], first["device"])  # whichever seed
             compiled |= {(*place, *part[:3]) for part in programs}
-        prepared += PROBLEM_S
+        prepared += PROBLEM_S + FIRST_S * len(programs)
         timed += TIMED_S * len(programs)
     prepared += COMPILED_S * len(compiled)
     return prepared / max(1, min(cores, CORES)) + timed
