@@ -1,4 +1,4 @@
-"""What a call takes of the machine: the memory that it adds, and the threads that it may use."""
+"""Measure the memory that a call adds, and limit the threads that it may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 def one_thread(backend: str) -> Iterator[None]:
     """Let torch work on one thread in the body.
 
-    Groups are prepared side by side; there, threads that wait for each other by spinning take 20 times as long.
+    Groups are prepared side by side on the same cores; with all threads each, first calls took up to 20 times as long
+    as later ones.
     """
     if backend != "torch":
         yield
