@@ -209,7 +209,7 @@ def measure_group(group: Group, channel: Any) -> None:
 
 
 def prepared_cells(group: Group, prepare: Preparation, channel: Any) -> Iterator[Prepared]:
-    """The cells of a group that wait to be timed; the rows of the others leave at once."""
+    """Yield the cells of a group that wait to be timed; the rows of the others leave at once."""
     for cell in group.cells:
         if channel.stopped():
             break

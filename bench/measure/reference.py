@@ -116,7 +116,8 @@ def _reference(bench: Bench, limit_s: float) -> Reference | str:
         return f"not checked: the best certified relative gap is {best.gap:.0e}, by {best.solver}"
     if seconds * count > limit_s:
         return f"not checked: {count} solves of {seconds:.2g} s each would take longer than {limit_s:g} s"
-    losses, argmaxes = [], []
+    losses: list[tuple[float, float]] = []
+    argmaxes: list[tuple[float, float]] = []
     for direction in directions:
         loss, argmax = lab.slopes(direction, best)
         steady = UNSTEADY * max([abs(slope) for slope, _ in (*argmaxes, argmax)])
@@ -152,7 +153,7 @@ def _richardson(steps: list[tuple[float, float, float]]) -> tuple[float, float]:
 
 
 def _slopes(found: list[tuple[float, float]], still: float = 0.0) -> Slopes:
-    """Slopes along all directions; none where they and what is not known of them are no longer than `still`."""
+    """Return the slopes along all directions; none where they and what is not known of them are no longer than `still`."""
     values = np.array([slope for slope, _ in found])
     doubt = float(np.linalg.norm([u for _, u in found]))
     length = float(np.linalg.norm(values))
@@ -239,7 +240,7 @@ class Laboratory:
         return best, taken
 
     def sharper(self, known: Solved) -> Solved:
-        """A solution by this library with a tenth of the residual of a known one, and that one where there is none."""
+        """Return a solution by this library with a tenth of the residual of a known one, and that one where there is none."""
         if self._sharper is None:
             self._sharper = known
             for name in SOLVERS:

@@ -1,1 +1,1 @@
-"""Time the argmax map of f-divergences on the simplex: one bracketed Newton root beside bisections of a fixed length."""
+"""Time the argmax map of f-divergences on the simplex: one bracketed Newton root beside bisections of fixed length."""
