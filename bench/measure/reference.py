@@ -153,7 +153,7 @@ def _richardson(steps: list[tuple[float, float, float]]) -> tuple[float, float]:
 
 
 def _slopes(found: list[tuple[float, float]], still: float = 0.0) -> Slopes:
-    """Return the slopes along all directions; none where they and what is not known of them are no longer than `still`."""
+    """Return the slopes along all directions; zeros where they and their uncertainty are not above `still`."""
     values = np.array([slope for slope, _ in found])
     doubt = float(np.linalg.norm([u for _, u in found]))
     length = float(np.linalg.norm(values))
@@ -240,7 +240,7 @@ class Laboratory:
         return best, taken
 
     def sharper(self, known: Solved) -> Solved:
-        """Return a solution by this library with a tenth of the residual of a known one, and that one where there is none."""
+        """Return a solution by this library with a tenth of the residual of a known one, or else the known one."""
         if self._sharper is None:
             self._sharper = known
             for name in SOLVERS:

@@ -188,7 +188,7 @@ def inline(svg: str, name: str) -> str:
 
 
 def slimmed(body: str, name: str) -> str:
-    """Write the same drawing in half the bytes: two decimals, no ids that nothing refers to, each style written once."""
+    """Write the same drawing in fewer bytes: two decimals, no ids without a reference, each style once."""
     used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
     body = re.sub(r' id="([^"]*)"', lambda m: m.group(0) if m.group(1) in used else "", body)
     body = re.sub(r"(\d+\.\d{2})\d+", r"\1", body)
