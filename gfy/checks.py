@@ -7,7 +7,7 @@ Checks of shapes always run. Checks of values run where values can be read; whil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,6 +16,14 @@ import numpy as np
 
 from gfy.backend import backend_of, dtype_name, floating_leaf, is_floating, leaves, tree_map
 from gfy.calling.telling import DEBUG
+from gfy.calling.values import (
+    refuse_classes,
+    refuse_complex,
+    refuse_infinite,
+    refuse_not_finite,
+    refuse_outside,
+    with_values,
+)
 from gfy.energies.claims import try_claim
 from gfy.errors import GfyError, GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
@@ -140,11 +148,11 @@ def _check_values(energy: Any, v: Input) -> None:
     concave = concavity_is_asked(energy, v) or (energy.concave and DEBUG.get())
 
     def values(w: Input) -> None:
-        _finite(w, energy.name)
+        refuse_not_finite(w, energy.name)
         if concave:
             _raise(energy.concavity_violation(w))
 
-    _with_values(values, v)
+    with_values(values, v)
 
 
 def concavity_is_asked(energy: Any, v: Input) -> bool:
@@ -168,8 +176,8 @@ def check_read(problem: InnerProblem, v: Any) -> Input:
     v = problem.energy.coerce(v)
     problem.energy.check(v)
     for leaf in leaves(v):
-        _refuse_complex("v", leaf)
-    _with_values(lambda w: _finite(w, problem.energy.name), v)
+        refuse_complex("v", leaf)
+    with_values(lambda w: refuse_not_finite(w, problem.energy.name), v)
     return v
 
 
@@ -180,7 +188,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     like = floating_leaf(v)
     own = not isinstance(y, np.ndarray | np.generic)  # NumPy's arrays say "cpu", which names no device of JAX
     y = backend.asarray(y, device=getattr(y, "device", None) if own else None)
-    _refuse_complex("y", y)
+    refuse_complex("y", y)
     k = _dim(problem, v)
     if k is None:
         k = int(y.shape[-1]) if y.ndim else 1
@@ -193,7 +201,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     batch = problem.energy.batch_shape(v)
     integral = not is_floating(y)
     if integral and problem.domain.simplex and tuple(y.shape) == batch and k != 1:
-        _with_values(lambda w: _classes(w, k), y)
+        with_values(lambda w: refuse_classes(w, k), y)
         y = _one_hot(y, k, like)
     if integral or y.dtype != like.dtype:
         y = backend.xp.astype(y, like.dtype)
@@ -208,7 +216,7 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
             f"y has batch axes {given} but v has {batch}: one target is needed for each example"
         ) from None
     problem.check_dim(k)
-    _with_values(lambda w: _inside(problem, w, tol), y)
+    with_values(lambda w: refuse_outside(problem, w, tol), y)
     return y
 
 
@@ -219,7 +227,7 @@ def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | No
         problem.check_dim(problem.energy.dim(v))
         return None
     backend = backend_of(v, p0)
-    _refuse_complex("p0", p0)
+    refuse_complex("p0", p0)
     like = floating_leaf(v)
     if getattr(p0, "dtype", None) != like.dtype:
         p0 = backend.asarray(p0, like=like)
@@ -227,17 +235,17 @@ def check_start(problem: InnerProblem, v: Input, p0: Array | None) -> Array | No
     if tuple(p0.shape) != expected:
         raise GfyValueError(f"p0 must have the shape of p, {expected}, got {tuple(p0.shape)}")
     problem.check_dim(expected[-1])
-    _with_values(lambda w: _refuse_infinite("p0", w), p0)
+    with_values(lambda w: refuse_infinite("p0", w), p0)
     return p0
 
 
 def check_point(p: Array, name: str = "p", k: int | None = None) -> None:
     """Raise unless p holds real, finite numbers (where they can be read) in a last axis of k (where k is known)."""
-    _refuse_complex(name, p)
+    refuse_complex(name, p)
     if not p.shape or (k is not None and p.shape[-1] != k):
         wanted = "" if k is None else f" of {k} coordinates"
         raise GfyValueError(f"{name} must end in an axis{wanted}, got shape {tuple(p.shape)}")
-    _with_values(lambda w: _refuse_infinite(name, w), p)
+    with_values(lambda w: refuse_infinite(name, w), p)
 
 
 def check_against(energy: Any, v: Input, shape: tuple[int, ...]) -> None:
@@ -278,7 +286,7 @@ def _one_dtype(energy: Any, v: Input) -> Input:
     backend = backend_of(v)
     arrays = [leaf for leaf in leaves(v) if hasattr(leaf, "dtype")]
     for leaf in arrays:
-        _refuse_complex("v", leaf)
+        refuse_complex("v", leaf)
     names = {dtype_name(leaf.dtype) for leaf in arrays}
     wide = "float64" if "float64" in names else "float32"
     whole = getattr(energy, "ranks", None) is not None  # all leaves are numbers to compute with
@@ -301,90 +309,9 @@ def _half(v: Input) -> str | None:
     return next(iter(names)) if len(names) == 1 and not names <= {"float32", "float64"} else None
 
 
-def _refuse_complex(argument: str, x: Any) -> None:
-    dtype = getattr(x, "dtype", None)
-    if isinstance(x, complex) or (dtype is not None and "complex" in dtype_name(dtype)):
-        raise GfyTypeError(f"{argument} must hold real numbers, got {getattr(x, 'dtype', 'complex')}")
-
-
-def _refuse_infinite(argument: str, x: Array) -> None:
-    values = backend_of(x).to_numpy(x)
-    bad = int((~np.isfinite(values.astype(np.float64, copy=False))).sum())
-    if bad:
-        raise GfyValueError(f"{argument} holds {bad} values that are NaN or infinite")
-
-
-def _with_values(check: Callable[[Any], None], tree: Any) -> None:
-    """Run the check now where values can be read, later on the host while debugging, or not at all."""
-    backend = backend_of(tree)
-    if backend.is_concrete(tree):
-        if backend.staged and backend.on_host(*leaves(tree)):
-            # a framework that stages would compile each check for each shape
-            check(tree_map(backend.to_numpy, tree))
-            return
-        with backend.reading():
-            check(tree)
-    elif DEBUG.get():
-        backend.later(check, tree)
-
-
 def _raise(sentence: str | None) -> None:
     if sentence is not None:
         raise GfyValueError(sentence)
-
-
-def _finite(v: Input, energy: str) -> None:
-    backend = backend_of(v)
-    arrays = [leaf for leaf in leaves(v) if is_floating(leaf)]
-    # a sum shows any of them, in one pass
-    if math.isfinite(sum(leaf.sum().item() for leaf in arrays)):
-        return
-    for field, part in zip(v._fields, v, strict=True):
-        for leaf in leaves(part):
-            if not is_floating(leaf) or bool(backend.xp.abs(leaf.sum()) < np.inf):
-                continue
-            bad = int((~np.isfinite(backend.to_numpy(leaf))).sum())
-            if bad:  # else the sum itself ran over
-                raise GfyValueError(f"{energy}.Input.{field} holds {bad} values that are NaN or infinite")
-
-
-def _classes(y: Array, k: int) -> None:
-    values = backend_of(y).to_numpy(y)
-    if values.size and (values.min() < 0 or values.max() >= k):
-        raise GfyValueError(
-            f"y holds class {int(values.max() if values.max() >= k else values.min())}: classes run from 0 to {k - 1}"
-        )
-
-
-def _inside(problem: InnerProblem, y: Array, tol: float) -> None:
-    if _plainly_inside(problem, y, tol):
-        return
-    values = backend_of(y).to_numpy(y).astype(np.float64, copy=False)
-    if not (
-        np.isfinite(values.sum()) or np.isfinite(values).all()
-    ):  # a sum shows any, and may itself run over
-        raise GfyValueError("y holds values that are NaN or infinite")
-    if values.size == 0:
-        return
-    violation = np.atleast_1d(problem.domain.violation(values)).ravel()
-    row = int(violation.argmax())
-    if violation[row] > tol:
-        raise GfyValueError(
-            f"y lies outside {problem.domain.name}: row {row} by {violation[row]:.3g} (at most {tol:g} is forgiven)"
-        )
-
-
-def _plainly_inside(problem: InnerProblem, y: Array, tol: float) -> bool:
-    """Return whether y lies in a box by one pass, where the framework has one; False means that nothing is known."""
-    domain = problem.domain
-    extremes = backend_of(y).fused("extremes", y)
-    if extremes is None or not domain.banded or domain.total is not None:
-        return False
-    low, high = domain.bounds(y)
-    if not (isinstance(low, float) and isinstance(high, float)):
-        return False
-    least, most = extremes(y)
-    return low - tol <= least and most <= high + tol and math.isfinite(most - least)
 
 
 def _check_devices(v: Input) -> None:
