@@ -14,6 +14,7 @@ from solvers.again import again, better
 from solvers.dual.newton import DualNewton
 from solvers.dual.newton import by_framework as dual_by_framework
 from solvers.kernels import call
+from solvers.kernels.at_once import AtOnce
 from solvers.kernels.response import response
 from solvers.loop import check
 from solvers.methods import relative, steady
@@ -61,7 +62,7 @@ _OTHERWISE: dict[type, call.Framework] = {DualNewton: dual_by_framework, ActiveS
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(AtOnce):
     """Choose a solver for the problem; `choose(problem, v)` returns the chosen one and the reason.
 
     Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method,
@@ -142,41 +143,7 @@ class Auto:
 
         return backend.cond(found.converged.all(), lambda found: found, more, found)
 
-    def at_once(
-        self,
-        problem: InnerProblem,
-        v: Input,
-        p0: Array | None,
-        stop: Stop,
-        check: Callable[[Input], bool] | None = None,
-    ) -> Solution | None:
-        """Return the solution where one compiled call solves every example, and None where that is not known.
-
-        `check(v)` is called once per shape of v: it raises where v cannot be used, and returns whether each call has to
-        see that U is negative semi-definite.
-        """
-        return call.solve_at_once(problem, v, p0, stop, lambda v: self._compiled(problem, v), check)
-
-    def whole_loss(
-        self,
-        problem: InnerProblem,
-        stop: Stop,
-        target_tol: float,
-        reduction: str,
-        check: Callable[[Input, Array], bool],
-    ) -> Callable[[Input, Array, Array | None], Array | None] | None:
-        """Return the Fenchel-Young loss in one compiled call, a function of v, y and p0; None where there is none.
-
-        The function answers None for inputs that it does not serve, and where anything about them is doubtful.
-        `check(v, y)` is called once per shape: it raises where they cannot be used.
-        """
-        served = lambda v: self._compiled(problem, v)  # noqa: E731
-        return call.whole_loss(problem, stop, target_tol, reduction, served, check)
-
-    def _compiled(self, problem: InnerProblem, v: Input) -> bool:
-        """Return whether one compiled call is what this solver chooses for the problem."""
-        if type(v) is not getattr(problem.energy, "Input", None):
-            return False
+    def compiled(self, problem: InnerProblem, v: Input) -> bool:
         plan = self._plan(problem, v)
         linear = problem.energy.linear and isinstance(plan.solver, ClosedForm)
         return plan.otherwise is not None or (linear and call.facts_of(problem) is not None)

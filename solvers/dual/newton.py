@@ -13,6 +13,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.dual import kinks, many, one
 from solvers.kernels import call
+from solvers.kernels.at_once import AtOnce
 from solvers.kernels.response import response
 from solvers.loop import check, iterate, run, solution
 from solvers.methods.last_digits import finish
@@ -20,7 +21,7 @@ from solvers.verdict import GAP
 
 
 @dataclass(frozen=True)
-class DualNewton:
+class DualNewton(AtOnce):
     """Solve `gfy.Pairwise` and concave energies with kinks by Newton's method on the dual problem.
 
     For U = -A A^T, with u [..., k] and A [..., k, m], it minimises 1/2 |t|^2 + Omega*(u - A t) over t in R^m, and p =
@@ -78,12 +79,18 @@ class DualNewton:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        found = self.at_once(problem, v, p0, stop)
+        if found is not None:
+            return found
         check(self, problem, v)
         if _kinked(problem):
             return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
         if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
+
+    def compiled(self, problem: InnerProblem, v: Input) -> bool:
+        return not _kinked(problem) and self.unsupported(problem) is None and call.serves(problem, v)
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
         """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""

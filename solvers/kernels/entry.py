@@ -41,8 +41,8 @@ _TABLE = np.zeros(
 _OF = np.array(f.PROGRAM_OF)
 # files that no compiled code is made of; one that is not named here counts as a part of it
 _OUTSIDE = {
-    "__init__.py", "call.py", "entry.py", "host_call.py", "jax_call.py", "jax_response.py", "merge.py", "response.py",
-    "scalar_dual.py", "torch_call.py", "torch_direct.py", "torch_loss.py",
+    "__init__.py", "at_once.py", "call.py", "entry.py", "host_call.py", "jax_call.py", "jax_response.py", "merge.py",
+    "response.py", "scalar_dual.py", "torch_call.py", "torch_direct.py", "torch_loss.py",
 }  # fmt: skip
 
 

@@ -15,13 +15,15 @@ from gfy.numerics.spd import positive_solver
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
 from solvers import verdict
+from solvers.kernels import call
+from solvers.kernels.at_once import AtOnce
 from solvers.loop import all_finite, check
 
 _UNITS = 4  # in the last place of the largest entry, per column, that the factorisation may be off
 
 
 @dataclass(frozen=True)
-class ClosedForm:
+class ClosedForm(AtOnce):
     """Compute p* in one evaluation, where a formula is known.
 
     Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
@@ -75,6 +77,9 @@ class ClosedForm:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        found = self.at_once(problem, v, p0, stop)
+        if found is not None:
+            return found
         check(self, problem, v)
         backend = backend_of(v)
         v = backend.stop_gradient(v)
@@ -90,6 +95,10 @@ class ClosedForm:
         p = backend.xp.where(fine[..., None], p, problem.domain.center(p))
         gap = _feasible(problem, p) if linear else None
         return _answer(problem, v, p, error, fine & (error <= stop.tol), stop, gap)
+
+    def compiled(self, problem: InnerProblem, v: Input) -> bool:
+        known = problem.energy.linear and call.facts_of(problem) is not None
+        return known and self.unsupported(problem) is None
 
     def _metric(self, problem: InnerProblem, v: Input, stop: Stop) -> Solution:
         xp = backend_of(v).xp

@@ -9,13 +9,14 @@ from typing import ClassVar
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers.kernels import call
+from solvers.kernels.at_once import AtOnce
 from solvers.kernels.response import response
 from solvers.loop import check
 from solvers.methods.projected_newton import ProjectedNewton, by_framework
 
 
 @dataclass(frozen=True)
-class ActiveSet:
+class ActiveSet(AtOnce):
     """Solve quadratic energies exactly: coordinate sweeps find the active bounds, Newton's method does the rest.
 
     On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A
@@ -62,10 +63,16 @@ class ActiveSet:
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
+        found = self.at_once(problem, v, p0, stop)
+        if found is not None:
+            return found
         check(self, problem, v)
         if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
+
+    def compiled(self, problem: InnerProblem, v: Input) -> bool:
+        return self.unsupported(problem) is None and call.serves(problem, v)
 
     def response(self, problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Array] | None:
         """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""

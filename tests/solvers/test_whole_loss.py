@@ -187,6 +187,20 @@ def test_what_is_wrong_in_a_later_call_gets_its_sentence(spoil, sentence: str) -
         loss(*spoil(v, y))
 
 
+@pytest.mark.parametrize(
+    ("solver", "energy"), [("DualNewton", "rank 2"), ("ActiveSet", "dense"), ("ClosedForm", "linear")]
+)
+def test_a_solver_that_is_named_is_one_call_too(
+    solver: str, energy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phi, leaves = inputs(energy)
+    problem = gfy.InnerProblem(phi, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    v, y = as_input(phi, leaves), torch.tensor(targets(None))
+    expected = gfy.FenchelYoungLoss(problem, solver=solver)(v, y, return_solution=True)[0]
+    compiled_only(monkeypatch)
+    torch.testing.assert_close(gfy.FenchelYoungLoss(problem, solver=solver)(v, y), expected)
+
+
 def test_an_unsolved_example_is_told() -> None:
     phi, leaves = inputs("dense")
     problem = gfy.InnerProblem(phi, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
