@@ -37,9 +37,10 @@ def main() -> None:
             exact = (found == X[chosen]).all(-1).mean()
             radius = np.asarray(energy.retrieval_radius(v)).min()
             right = ((found > 0) == (X[chosen] > 0)).all(-1).mean()
+            sure = f"certain within a radius of {radius:.2f}" if np.isfinite(radius) else "never certain"
             print(
                 f"{framework:5s} {name:10s} one update: {right:4.0%} of the queries have all signs right, "
-                f"{exact:4.0%} are the pattern to the last digit; certain within a radius of {radius:.2f}"
+                f"{exact:4.0%} are the pattern to the last digit; {sure}"
             )
 
 

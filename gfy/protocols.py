@@ -112,6 +112,11 @@ class InnerSolver(Protocol):
     `unsupported` returns the reason why the solver does not serve a problem, in a sentence, or None where it does.
     `solve` returns a `Solution` for a batch of inputs v. A class of your own needs no base class.
 
+    Optional: three methods of a solver that has compiled code. `response(problem, v, p)` gives `gfy.Implicit` its
+    linear solves, `at_once(problem, v, p0, stop, check)` gives `gfy.argmax` the solution in one call, and
+    `whole_loss(problem, stop, target_tol, reduction, check)` gives `gfy.FenchelYoungLoss` the loss in one call. Each
+    may answer None, and the library then takes its own steps.
+
     Example:
         >>> isinstance(solvers.DualNewton(), gfy.InnerSolver)
         True
