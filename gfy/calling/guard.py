@@ -270,6 +270,8 @@ def _asked_where_it_failed(method: Callable[..., Any]) -> Callable[..., Any]:
                     checks[name](name, value)
         try:
             return method(self, *args, **given)
+        except UnsupportedError:
+            raise
         except Exception:  # a sentence of a method within may name an argument of that one
             _ask_all(self, method, dict(zip(names, args, strict=False)) | given)
             raise

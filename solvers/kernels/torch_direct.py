@@ -142,7 +142,9 @@ def find(
         return None
     key: list[Any] = [problem, stop, type(v), *more]
     for x in v:
-        if type(x) not in PLAIN or x.dtype not in _WIDE or not x.is_cpu or x.layout is not torch.strided:
+        if type(x) not in PLAIN or x.dtype not in _WIDE or not x.is_cpu:
+            return None
+        if x.layout is not torch.strided or x.is_nested:
             return None
         key += (x.shape, x.dtype)
     whole = tuple(key)

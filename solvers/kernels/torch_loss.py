@@ -83,9 +83,9 @@ def _target(y: Any, dtype: torch.dtype) -> Any | None:
     """Return y as a constant tensor of the host in this dtype; None where it is no such thing."""
     if type(y) is np.ndarray and y.dtype.kind in "biuf" and y.flags.writeable:
         y = torch.from_numpy(y)
-    if type(y) is not torch.Tensor or not y.is_cpu or y.requires_grad or y.layout is not torch.strided:
+    if type(y) is not torch.Tensor or not y.is_cpu or y.requires_grad or y.is_complex():
         return None
-    if y.is_complex():
+    if y.layout is not torch.strided or y.is_nested:
         return None
     return y.to(dtype).contiguous() if y.dtype != dtype else y if y.is_contiguous() else y.contiguous()
 

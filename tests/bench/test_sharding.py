@@ -39,6 +39,7 @@ print("same")
 """
 
 
+@pytest.mark.slow
 def test_a_sharded_batch_gives_the_same_answers() -> None:
     root = Path(__file__).resolve().parent.parent.parent
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu",

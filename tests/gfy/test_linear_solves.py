@@ -61,6 +61,7 @@ def test_every_linear_solve_agrees_with_central_differences(name: str) -> None:
             assert got == pytest.approx(wanted, abs=1e-6), (method, seed)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("method", ["cg", "neumann"])
 def test_a_part_that_the_jacobian_ignores_leaves_no_noise_behind(asarray: Make, method: str) -> None:
     """Two free labels on the simplex: J has rank 1, and most of every right-hand side is invisible to it."""

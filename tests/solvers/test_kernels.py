@@ -313,7 +313,7 @@ def test_torch_views_compile_and_vmap() -> None:
         assert torch.equal(graph(*v), 2 * expected)
     from solvers.kernels import torch_call
 
-    facts = torch.tensor(call._numbers(problem, STOP, 6, "float64", 1, 0).copy())
+    facts = torch.tensor(call.numbers(problem, STOP, 6, "float64", 1, 0).copy())
     torch.library.opcheck(torch_call._operator, (v.u, v.U, v.u[:0], facts))
     leaf = v.u.clone().requires_grad_()
     assert not solve(problem, type(v)(leaf, v.U)).p.requires_grad

@@ -6,16 +6,15 @@ below the accuracy. It is timed at two accuracies; the Newton root always goes t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import gfy
-from bench.experiments.roots.bisection import NAMES, bisected
 from bench.experiments.theory.rows import Say, as_arrays, good, theory_row
 from bench.measure.clock import Program, Stopwatch, rotate
+from bench.problems.roots import NAMES, Setting, bisected
 from bench.store import Store, key_of
 from gfy.backend import get_backend
 
@@ -23,31 +22,6 @@ SIZES = ((10, 128), (100, 128), (1000, 128))  # (k, batch)
 ACCURACIES = (1e-10, 1e-5)  # certified; the first is what the Newton root is held to
 MOST_HALVINGS = 70
 ROUNDS = 7
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Hold a divergence, a size and a framework; the prior falls like 1 / j, the scores are standard normal."""
-
-    f: str
-    k: int
-    batch: int
-    backend: str
-
-    @property
-    def prior(self) -> np.ndarray:
-        weights = 1.0 / np.arange(1.0, self.k + 1.0)
-        return np.asarray(weights / weights.sum())
-
-    @property
-    def theta(self) -> np.ndarray:
-        return np.random.default_rng(0).normal(size=(self.batch, self.k))
-
-    @property
-    def problem(self) -> gfy.InnerProblem:
-        name, _, alpha = self.f.partition("-") if self.f.startswith("alpha") else (self.f, "", "")
-        omega = gfy.FDivergence(name, self.prior, alpha=float(alpha) if alpha else None)
-        return gfy.InnerProblem(gfy.Bilinear(), omega, gfy.Simplex())
 
 
 def off(problem: gfy.InnerProblem, theta: np.ndarray, p: np.ndarray) -> float:

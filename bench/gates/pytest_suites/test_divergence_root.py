@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.experiments.roots.bisection import NAMES, bisected
-from bench.experiments.roots.experiment import Setting
+from bench.problems.roots import NAMES, Setting, bisected
 from gfy.backend import get_backend
 
 HALVINGS = 60

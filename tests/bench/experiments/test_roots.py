@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import brentq
 
-from bench.experiments.roots.bisection import NAMES, bisected
-from bench.experiments.roots.experiment import Setting, fewest_halvings, off
+from bench.experiments.roots.experiment import fewest_halvings, off
+from bench.problems.roots import NAMES, Setting, bisected
 from bench.store import COLUMNS
 from reports.answers.beyond import text
 

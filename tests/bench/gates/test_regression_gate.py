@@ -100,6 +100,7 @@ def verdicts(repo: Path, head: str, effort: Effort) -> dict[str, str]:
     return {v.metric: v.verdict for v in found}
 
 
+@pytest.mark.slow
 def test_a_slowed_solver_is_caught(repo: Path) -> None:
     found = verdicts(repo, "slowed", Effort(launches=1, rounds=6, slice_s=0.01, seeds=2, control=False))
     assert found["time"] == "worse"

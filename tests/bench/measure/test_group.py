@@ -88,6 +88,7 @@ def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
     assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
 
 
+@pytest.mark.slow
 def test_work_that_is_the_same_at_each_level_is_timed_once(tmp_path: Path) -> None:
     """A code without a tolerance and unrolled steps do the same at each level: their rows share their samples."""
     pytest.importorskip("quadprog")

@@ -135,6 +135,7 @@ def test_the_quieter_of_two_timings_is_kept(tmp_path: Path, loads: tuple[float, 
     assert frame.attempt.tolist() == [2]
 
 
+@pytest.mark.slow
 def test_a_problem_that_cannot_be_built_fails_its_own_cells_only(tmp_path: Path) -> None:
     groups = [Group("unbuildable", cells("a", "b")), Group("fine", cells("c"))]
     frame = run(tmp_path / "r.sqlite", *groups)

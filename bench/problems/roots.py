@@ -1,12 +1,44 @@
-"""Compute the map of an f-divergence on the simplex by a fixed number of bisections: what a user writes in 15 lines."""
+"""Make problems with an f-divergence on the simplex, and solve them by a fixed number of bisections.
+
+The bisection is what a user writes in 15 lines, the competitor of the bracketed Newton root.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+import gfy
 from gfy.backend import backend_of
 
 NAMES = ("jensen-shannon", "reverse-kl", "alpha-1.5")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Hold a divergence, a size and a framework; the prior falls like 1 / j, the scores are standard normal."""
+
+    f: str
+    k: int
+    batch: int
+    backend: str
+
+    @property
+    def prior(self) -> np.ndarray:
+        weights = 1.0 / np.arange(1.0, self.k + 1.0)
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.random.default_rng(0).normal(size=(self.batch, self.k))
+
+    @property
+    def problem(self) -> gfy.InnerProblem:
+        name, _, alpha = self.f.partition("-") if self.f.startswith("alpha") else (self.f, "", "")
+        omega = gfy.FDivergence(name, self.prior, alpha=float(alpha) if alpha else None)
+        return gfy.InnerProblem(gfy.Bilinear(), omega, gfy.Simplex())
 
 
 def bisected(theta: Any, prior: Any, f: str, halvings: int) -> Any:
