@@ -324,13 +324,23 @@ def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..
 def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..., Any]:
     """Return (v, y, p0, tol) -> (summed loss, its gradient in every leaf of v)."""
 
+    made: dict[float, Any] = {}
+
+    def loss_at(tol: Any) -> Any:
+        """Return the loss, which a user makes once; a tolerance that is being traced belongs to its trace alone."""
+        known = made.get(tol) if isinstance(tol, float) else None
+        if known is None:
+            stop = _stop(bench, tol, max_steps)
+            known = gfy.FenchelYoungLoss(
+                bench.problem, solver=solver, gradient=mode, reduction="sum", stop=stop
+            )
+            if isinstance(tol, float):
+                made[tol] = known
+        return known
+
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
-        stop = _stop(bench, tol, max_steps)
-        loss = gfy.FenchelYoungLoss(bench.problem, solver=solver, gradient=mode, stop=stop)
-        values, _ = loss(
-            v, y, p0, return_solution=True
-        )  # what was not solved is judged outside, by its certificate
-        return values.sum()
+        # what was not solved is judged outside, by its certificate: the solution is taken, and no warning is given
+        return loss_at(tol)(v, y, p0, return_solution=True)[0]
 
     return bench.backend.value_and_grad(total)
 

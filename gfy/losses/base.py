@@ -80,14 +80,14 @@ class Loss:
             >>> values, found = loss(v, y, return_solution=True)
             >>> found.converged.all()
         """
-        if self._whole is not None and return_solution is False and not DEBUG.get():
-            value = self._whole(v, y, p0)
-            if value is not None:
-                return value
+        if self._whole is not None and type(return_solution) is bool and not DEBUG.get():
+            found = self._whole(v, y, p0, return_solution)
+            if found is not None:
+                return found
         return self._step_by_step(v, y, p0, return_solution)
 
     @cached_property
-    def _whole(self) -> Callable[[Any, Any, Any], Any] | None:
+    def _whole(self) -> Callable[[Any, Any, Any, bool], Any] | None:
         """Return the loss as one compiled call of v, y and p0, which may return None; return None where there
         is none."""
         return None

@@ -48,7 +48,7 @@ class FenchelYoungLoss(Loss):
         return self._at(self.problem, v, found.p, self.problem.difference(v, found.p, y)), found
 
     @cached_property
-    def _whole(self) -> Callable[[Any, Any, Any], Any] | None:
+    def _whole(self) -> Callable[[Any, Any, Any, bool], Any] | None:
         solver, mode = self.means
         offer = getattr(solver, "whole_loss", None)
         if offer is None or type(mode) is not Envelope:
@@ -59,7 +59,7 @@ class FenchelYoungLoss(Loss):
             check_target(given.problem, given.v, y, self.target_tol)
             return concavity_is_asked(self.problem.energy, v)
 
-        found: Callable[[Any, Any, Any], Any] | None = offer(
+        found: Callable[[Any, Any, Any, bool], Any] | None = offer(
             self.problem, self.stop, self.target_tol, self.reduction, check
         )
         return found

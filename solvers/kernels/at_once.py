@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
@@ -42,8 +43,10 @@ class AtOnce:
         target_tol: float,
         reduction: str,
         check: Callable[[Input, Array], bool],
-    ) -> Callable[[Input, Array, Array | None], Array | None] | None:
-        """Return the Fenchel-Young loss in one compiled call, a function of v, y and p0; None where there is none.
+    ) -> Callable[[Input, Array, Array | None, bool], Any] | None:
+        """Return the Fenchel-Young loss in one compiled call, or None where there is none.
+
+        It is a function of v, y, p0 and whether the `Solution` is returned beside the loss.
 
         `check(v, y)` is called once per shape: it raises where they cannot be used, and returns what `check` of
         `at_once` returns.

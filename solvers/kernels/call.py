@@ -32,6 +32,8 @@ _MOST_DENSE = 4096  # coordinates: beyond, a thread's room for the factor is hal
 MOST_RANK = 32  # beyond, the m x m systems are work for LAPACK
 _CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
 _ALONE = 12_000  # numbers, some 50 microseconds of work: less is done before a second thread has started
+# the same in eager torch, where the other core has gone to sleep between two calls: waking it took 80 microseconds
+_ALONE_IN_TORCH = 48_000
 
 
 class Facts(NamedTuple):
@@ -165,8 +167,10 @@ def whole_loss(
     reduction: str,
     served: Callable[[Input], bool],
     check: Callable[[Input, Array], bool],
-) -> Callable[[Input, Array, Array | None], Array | None] | None:
-    """Return a function of v, y and p0 that computes the Fenchel-Young loss in one call, or answers None.
+) -> Callable[[Input, Array, Array | None, bool], Any] | None:
+    """Return a function of v, y, p0 and whether the solution is wanted too: the Fenchel-Young loss in one call.
+
+    It answers None where the loss has to be computed step by step.
 
     Args: see `solvers.kernels.torch_loss.Loss`. The result is None where no kernel knows the problem.
     """
@@ -174,7 +178,7 @@ def whole_loss(
         return None
     made: list[Any] = []
 
-    def loss(v: Input, y: Array, p0: Array | None) -> Array | None:
+    def loss(v: Input, y: Array, p0: Array | None, return_solution: bool) -> Any:
         if not isinstance(v, tuple) or not v or not type(v[0]).__module__.startswith("torch"):
             return None
         if not made:
@@ -183,7 +187,7 @@ def whole_loss(
                     problem, stop, target_tol, reduction, served, check
                 )
             )
-        return made[0](v, y, p0)
+        return made[0](v, y, p0, return_solution)
 
     return loss
 
@@ -257,7 +261,7 @@ def _strided() -> Any:
 
 def threads_for(framework: str, numbers: int) -> int:
     """Return how many threads the work needs, at most as many as the process may use."""
-    worth = numbers // _ALONE
+    worth = numbers // (_ALONE_IN_TORCH if framework == "torch" else _ALONE)
     if worth <= 1:
         return 1
     if framework == "torch":

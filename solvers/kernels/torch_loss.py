@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from gfy.problem import InnerProblem
-from gfy.protocols import Stop
+from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call, torch_direct
 
 _SCALES: dict[float, array[float]] = {}
@@ -40,8 +40,8 @@ class Loss:
         self._problem, self._stop, self._tol, self._reduction = problem, stop, target_tol, reduction
         self._served, self._check = served, check
 
-    def __call__(self, v: Any, y: Any, p0: Any) -> Any | None:
-        """Return the loss, or None where it is to be computed step by step."""
+    def __call__(self, v: Any, y: Any, p0: Any, return_solution: bool) -> Any | None:
+        """Return the loss (and the solution), or None where it is to be computed step by step."""
         y = _target(y, v[0].dtype) if type(v[0]) in torch_direct.PLAIN else None
         if y is None:
             return None
@@ -56,9 +56,8 @@ class Loss:
         u, matrix = form
         count = u.shape[0]
         p, losses = torch.empty_like(u, requires_grad=False), torch.empty(count, dtype=u.dtype)
-        room = torch.empty(2 * count, dtype=torch.int64)  # error, steps and result, which nobody reads
-        at = room.data_ptr()
-        out = (p.data_ptr(), at, at + 8 * count, at + 12 * count)
+        error, ends = torch.empty(count, dtype=u.dtype), torch.empty(2, count, dtype=torch.int32)
+        out = (p.data_ptr(), error.data_ptr(), ends.data_ptr(), ends.data_ptr() + 4 * count)
         value = losses if self._reduction == "none" else torch.empty((), dtype=u.dtype)
         share = count if self._reduction == "mean" else 1
         total = 0 if value is losses else value.data_ptr()
@@ -66,9 +65,11 @@ class Loss:
         if memory[frame.UNSOLVED] or memory[frame.OUTSIDE]:
             return None
         wanted = u.requires_grad or (matrix is not None and matrix.requires_grad)
-        if not wanted or not torch.is_grad_enabled():
+        if wanted and torch.is_grad_enabled():
+            value = _Attached.apply(u, matrix, _Found(launch, p, y, value, 1.0 / share))  # type: ignore[no-untyped-call]
+        if not return_solution:
             return value
-        return _Attached.apply(u, matrix, _Found(launch, p, y, value, 1.0 / share))  # type: ignore[no-untyped-call]
+        return value, Solution(p, error, ends[0], torch.ones(count, dtype=torch.bool), ends[1])
 
     def _made(self, v: Any, y: Any) -> torch_direct.Launch | None:
         concave = self._check(v, y)

@@ -13,7 +13,7 @@ from solvers.kernels.ends import NOT_FINITE, ROUNDING_FLOOR, STEP_LIMIT
 from solvers.kernels.loss import dense_loss, plainly_concave, plainly_inside
 from solvers.kernels.memory import narrow, somewhere, widen, write_one
 from solvers.kernels.threads import fetch_add
-from solvers.kernels.vectors import doubles, ints, longs
+from solvers.kernels.vectors import address, doubles, ints, longs, unsound
 
 _MARGIN, _SINGLE_MARGIN = 1e-10, 1e-5  # of U's largest entry: what rounding of U may cost of its definiteness
 _HARD = 24  # steps on a box after which bounds are still not found: the dual's search is surer
@@ -58,6 +58,8 @@ def worker(stamp):
                 warm = F[f.START] != 0
                 if warm:
                     widen(F[f.START] + size * k * example, wide, k, p)
+                    if unsound(address(p), k) != 0.0:
+                        F[f.UNSOLVED] = 1
                 for j in range(k):
                     b[j] += tilt
                     p[j] = min(max(p[j] if warm else 0.0, low[j]), high[j])

@@ -14,7 +14,7 @@ from solvers.kernels.low_rank import low_rank
 from solvers.kernels.memory import narrow, somewhere, turned, widen, write_one
 from solvers.kernels.scalar import scalar
 from solvers.kernels.threads import fetch_add
-from solvers.kernels.vectors import doubles, ints, longs
+from solvers.kernels.vectors import address, doubles, ints, longs, unsound
 
 
 def worker(stamp):
@@ -57,6 +57,8 @@ def worker(stamp):
                 warm = F[f.START] != 0
                 if warm:
                     widen(F[f.START] + size * k * example, wide, k, p)
+                    if unsound(address(p), k) != 0.0:
+                        F[f.UNSOLVED] = 1
                 for j in range(k):
                     p[j] = min(max(p[j] if warm else 0.0, low[j]), high[j])
                 error, steps, result = np.inf, 0, STEP_LIMIT
