@@ -96,7 +96,7 @@ def compare(
 
     Examples:
 
-        gfy compare                                         the default suite, under five minutes on two cores
+        gfy compare                                         the default suite, about eight minutes on two cores
 
         gfy compare --suite smoke --backend torch           a quick look
 
