@@ -85,11 +85,12 @@ class Bench:
         """Return new arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from
         those before.
 
-        The examples are moved on by `number` places, so that an answer that is remembered is wrong, and the leaves of v
-        are scaled by up to 2 %, so that no input comes twice. Both are exact in every dtype and process.
+        The examples are moved on by about `number` places, and never back to where they were, so that an answer that
+        is remembered is wrong. The leaves of v are scaled by up to 2 %, so that no input comes twice. Both are exact in
+        every dtype and process.
         """
         inputs, targets = self.host
-        places = 0 if self.axes is None else number
+        places = 0 if self.axes is None else self._places(number)
         factor = 1.0 + (number % VARIANTS) / 4096
 
         def vary(x: np.ndarray, batch_axes: int) -> np.ndarray:
@@ -104,12 +105,17 @@ class Bench:
             tuple(None if p is None else np.roll(p, places, 0) for p in starts),
         )
 
+    def _places(self, number: int) -> int:
+        """Return by how many places the examples of call `number` are moved on; only those of call 0 stay in place."""
+        batch = len(self.host[1])
+        return number + (number - 1) // (batch - 1) if number and batch > 1 else number
+
     def put_back(self, gradient: list[np.ndarray], number: int) -> list[np.ndarray]:
         """Return the leaves of a gradient at variant `number`, their examples in the order of the problem itself."""
         if self.axes is None:
             return gradient
-        axes = leaves(self.axes)
-        return [np.roll(x, -number, 0) if a > 0 else x for x, a in zip(gradient, axes, strict=True)]
+        axes, places = leaves(self.axes), self._places(number)
+        return [np.roll(x, -places, 0) if a > 0 else x for x, a in zip(gradient, axes, strict=True)]
 
     def fresh(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
         """Return the same as arrays of the framework, computed and in place."""

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.measure.programs import set_up
 from bench.plan.matrix import plan
+from bench.plan.registry import make_problem
 from bench.plan.suite import Suite, from_dict
 from bench.run.executor import Local
 from bench.store import Store, environment
@@ -179,3 +181,14 @@ def test_float32_is_judged_in_float64(tmp_path: Path, backend: str) -> None:
     frame = measured(asked, tmp_path / "r.sqlite").set_index("dtype")
     assert frame.gap["float32"] != frame.gap["float64"]
     assert np.isclose(frame.value["float32"], frame.value["float64"], rtol=1e-5)
+
+
+def test_no_later_call_has_the_examples_where_the_first_had_them() -> None:
+    """A remembered answer is wrong in every later call, also where the number of calls is a multiple of the batch."""
+    bench = set_up(make_problem("pairwise-gini", {"k": 5, "batch": 4}).instance, "torch", "cpu")
+    first = bench.varied(0, [None]).targets
+    for number in range(1, 30):
+        assert not np.array_equal(bench.varied(number, [None]).targets, first)
+        moved = [np.roll(x, bench._places(number), 0) for x in bench.host[0][0]]
+        for back, x in zip(bench.put_back(moved, number), bench.host[0][0], strict=True):
+            np.testing.assert_array_equal(back, x)
