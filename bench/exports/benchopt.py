@@ -100,9 +100,10 @@ class Solver(BaseSolver):
             self.staged = Staged(self.work, solve, tol, self.name, fixed)
             self.staged.at(tol).once()
         self.program = self.staged.at(tol)
+        self.given = self.program.fresh()  # the first one is the problem itself
 
     def run(self, tolerance):
-        self.solution = self.program.sync(self.program.call())
+        (self.solution,) = self.program.sync(self.program.call(*self.given))
 
     def get_result(self):
         return {"p": np.asarray(self.work.backend.to_numpy(self.solution.p))}
