@@ -49,9 +49,13 @@ def again(
 
 def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -> Solution:
     """Return for each example the answer that converged, and of two that did not the one with the higher value."""
-    xp = backend_of(v).xp
-    higher = problem.value(v, second.p) > problem.value(v, first.p)
-    taken = ~first.converged & (second.converged | higher)
+    backend = backend_of(v)
+    xp = backend.xp
+    if backend.is_concrete(second) and bool(xp.all(first.converged | second.converged)):
+        taken = ~first.converged  # no value needs to be computed
+    else:
+        higher = problem.value(v, second.p) > problem.value(v, first.p)
+        taken = ~first.converged & (second.converged | higher)
 
     def pick(new: Array, old: Array) -> Array:
         mask = taken[..., None] if new.ndim > taken.ndim else taken

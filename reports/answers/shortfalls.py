@@ -83,7 +83,15 @@ def _told(row: dict[str, Any], extra: dict[str, Any], effort: Effort) -> str:
 def _untrained(extra: dict[str, Any], effort: Effort) -> str:
     """Return what the grid says of larger rates, where the smallest one is best."""
     grid = np.asarray(extra["held_out_grid"], float).reshape(effort.penalties, effort.rates)
-    return (
-        f", and the best held-out accuracy falls from {grid[:, 0].max():.2f} there to {grid[:, -1].max():.2f} at the "
-        "largest: the network stays close to its first draw, and its figure is that of first draws."
+    chosen, rows = extra.get("chosen") or {}, extra["training"]["rows"][0]
+    text = (
+        f", and the first seed's best held-out accuracy falls from {grid[:, 0].max():.2f} there to "
+        f"{grid[:, -1].max():.2f} at the largest: the more the network is trained, the worse it is."
     )
+    if effort.decay and "rate" in chosen:
+        steps = effort.epochs * (rows // effort.batch)
+        text += (
+            f" Its {steps} steps of Adam, of about the rate each or less, move a weight by "
+            f"{0.5 * float(chosen['rate']) * steps:.2g} at most: the figure is that of first draws."
+        )
+    return text

@@ -178,6 +178,17 @@ def behind(effort: Effort, found: pd.DataFrame) -> str:
     return f"{text} Below: {named}. The paper's own spread over seeds is not printed."
 
 
+def whole(found: pd.DataFrame) -> str:
+    """Return how long all cells took together, each counted once, and how long two processors would need."""
+    cells = found.drop_duplicates(["dataset", "energy", "loss", "gradient"])
+    minutes = float(cells["seconds"].sum()) / 60
+    return (
+        f"The {len(cells)} cells together took {minutes:.1f} processor minutes, which are {minutes / 2:.1f} minutes on "
+        "two cores that are both busy to the end (the aim is 30). The sum is of rows that were made in several runs "
+        "beside other work; no single run of all tables was timed."
+    )
+
+
 def choices(told: pd.DataFrame) -> list[str]:
     """Return what the choice among the finalists cost, one sentence per cell, from the study of that name."""
     said = []
@@ -209,6 +220,7 @@ def page(frame: pd.DataFrame, datasets: Sequence[str] = (), tables: Sequence[str
         "# Multilabel classification",
         note(effort, found),
         behind(effort, found),
+        whole(found),
         markdown(details(found)),
     ]
     if found[list(MEASURES)].notna().any(axis=None):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gfy.backend import backend_of, floating_leaf
+from gfy.backend import backend_of, floating_leaf, leaves, tree_map
 from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import relu
 from gfy.problem import InnerProblem
@@ -59,9 +59,20 @@ class Proposal:
                 f"the proposal was fitted to problems with k = {k}, and v has k = {self.problem.energy.dim(v)}: "
                 "fit another with a new ProposalLearner"
             )
+        backend, energy = backend_of(v), self.problem.energy
+        given = (v, self.layers)
+        known = backend.is_concrete(given) and backend.on_host(*leaves(v))
+        if known and energy.array_api and not backend.wants_gradient(given):
+            # some dozens of operations on small arrays: NumPy takes a third of the time that a framework takes
+            found = self._of(tree_map(backend.to_numpy, given))
+            return backend.asarray(found, like=floating_leaf(v))
+        return self._of(given)
+
+    def _of(self, given: tuple[Input, tuple[Array, ...]]) -> Array:
+        v, layers = given
         read = readings(self.problem, v)
         backend = backend_of(read)
-        shift, scale, hidden, offset, readout = (backend.asarray(x, like=read) for x in self.layers)
+        shift, scale, hidden, offset, readout = (backend.asarray(x, like=read) for x in layers)
         x = (read - shift) * scale
         width = x.shape[-1]
         return readout[0] + x @ readout[1 : 1 + width] + relu(x @ hidden + offset) @ readout[1 + width :]

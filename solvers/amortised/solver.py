@@ -14,6 +14,7 @@ from gfy.protocols import Array, Input, Solution, Stop
 from solvers import verdict
 from solvers.again import again, better
 from solvers.auto import Auto
+from solvers.kernels.at_once import AtOnce
 from solvers.loop import all_finite, check
 
 
@@ -23,7 +24,8 @@ class Amortised:
 
     The duality gap at the finished p, computed per example, decides: an example whose gap is within the tolerance (or
     within rounding) is answered, and each other example is solved by `fallback` from there. `converged` and `result`
-    are therefore those of the p that is returned, however bad the proposal is.
+    are therefore those of the p that is returned, however bad the proposal is. Where both parts are the same compiled
+    method, which certifies each example by itself, one call takes the steps of both.
 
     A proposal becomes a part of the program that JAX compiles: hand over a new one to change it, and do not change the
     arrays of an old one. A p0 that is given takes the proposal's place.
@@ -94,9 +96,20 @@ class Amortised:
         check(self, problem, v)
         backend = backend_of(v)
         v, p0 = backend.stop_gradient((v, p0))
+        finish = self._finish(problem, v)
+        if _compiled(finish, problem, v) and _method(self.fallback, problem, v) == _method(
+            finish, problem, v
+        ):
+            # the fallback would take the next steps of the same compiled method: one call takes them all
+            with backend.constant():
+                return self.fallback.solve(problem, v, self._start(problem, v, p0), stop)  # type: ignore[no-any-return]
         found = self.attempt(problem, v, p0, stop)
 
         def rest(found: Solution) -> Solution:
+            if _compiled(
+                self.fallback, problem, v
+            ):  # which takes a batch in less time than a part of it is gathered
+                return better(problem, v, found, self.fallback.solve(problem, v, found.p, stop))
             full = again(self.fallback, problem, v, found.p, stop, found.converged)
             return better(problem, v, found, full)
 
@@ -123,11 +136,15 @@ class Amortised:
             >>> accepted = solvers.Amortised(proposal).attempt(problem, v).converged
         """
         backend = backend_of(v)
-        finish = self.finish or Auto().choose(problem, v).solver
+        finish = self._finish(problem, v)
         with backend.constant():
             start = self._start(problem, v, p0)
             short = replace(stop, max_steps=min(self.steps, stop.max_steps))
-            return certified(problem, v, finish.solve(problem, v, start, short), stop)
+            found = finish.solve(problem, v, start, short)
+            return found if _compiled(finish, problem, v) else certified(problem, v, found, stop)
+
+    def _finish(self, problem: InnerProblem, v: Input) -> Any:
+        return self.finish or Auto().choose(problem, v).solver
 
     def _start(self, problem: InnerProblem, v: Input, p0: Array | None) -> Array | None:
         """Return p0, or else the proposed start in C, which is the middle of C where a proposal is not finite."""
@@ -149,6 +166,16 @@ class Amortised:
         if not (backend.is_concrete(sound) and bool(xp.all(sound))):
             p = xp.where(sound[..., None], p, problem.initial_point(v))
         return problem.domain.project(p)
+
+
+def _compiled(solver: Any, problem: InnerProblem, v: Input) -> bool:
+    """Return whether this library's compiled code answers, which holds its flags against the gap at its p by itself."""
+    return isinstance(solver, AtOnce) and solver.compiled(problem, v)
+
+
+def _method(solver: Any, problem: InnerProblem, v: Input) -> Any:
+    """Return the solver that does the work: the one that is chosen, where a solver only chooses."""
+    return solver.choose(problem, v).solver if isinstance(solver, Auto) else solver
 
 
 @lru_cache(maxsize=256)  # asking takes longer than many solves

@@ -118,6 +118,41 @@ def test_a_good_proposal_needs_no_fallback(backend: str) -> None:
     assert int(np.asarray(found.steps).max()) <= 2
 
 
+def test_compiled_code_that_ends_short_is_never_accepted(backend: str) -> None:
+    """Its flags are taken as they are, so that they are held here against the certificate from outside."""
+    data = inputs(5, batch=200)
+    v = place(backend, data)
+    for steps in (1, 2, 3, 4):
+        found = solvers.Amortised(lambda v: 0 * v.u + 0.3, steps=steps).attempt(PROBLEM, v, None, STOP)
+        proof = gfy.certify(PROBLEM, v, found.p)
+        accepted = np.asarray(found.converged)
+        assert (proof.gap[accepted] <= 1e-6 * np.maximum(1, np.abs(proof.value[accepted]))).all()
+        assert int(np.asarray(found.steps).max()) <= steps
+        assert steps > 2 or not accepted.all()
+    whole = solvers.Amortised(lambda v: 0 * v.u + 0.3, steps=1).solve(PROBLEM, v, None, STOP)
+    assert np.asarray(whole.converged).all()
+    assert np.abs(np.asarray(whole.p) - reference(data)).max() <= 1e-6
+
+
+def test_a_proposal_is_the_same_compiled_and_at_once() -> None:
+    """A concrete v is read by NumPy, a staged one by the framework, and one with a gradient keeps it."""
+    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
+    data = inputs(6)
+    learner = ProposalLearner(PROBLEM, hidden=8)
+    learner.see(place("torch", data), place("torch", reference(data)))
+    proposal = learner.proposal()
+    at_once = np.asarray(proposal(place("jax", data)))
+    np.testing.assert_allclose(np.asarray(jax.jit(proposal)(place("jax", data))), at_once, atol=1e-12)
+    u = place("torch", data).u.requires_grad_()
+    kept = proposal(place("torch", data)._replace(u=u))
+    assert kept.requires_grad
+    np.testing.assert_allclose(kept.detach().numpy(), at_once, atol=1e-12)
+    assert (
+        proposal(gfy.Pairwise.Input(u.detach().float(), torch.as_tensor(data.A).float())).dtype
+        == torch.float32
+    )
+
+
 def network(seed: int, batch: int) -> Any:
     """What a linear network makes of three features: problems that have something in common."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng(seed)

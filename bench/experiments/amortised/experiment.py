@@ -3,8 +3,9 @@
 All ways solve the same recorded problems in the same order, by a Newton method or by a first-order method. *cold*
 starts every solve anew, *warm* at the solution that the same example had an epoch ago, *amortised* at the proposal of a
 network fitted at the end of every epoch to the problems of that epoch and, weighted less, of those before, with a few
-steps and a fallback, *proposed* at the same proposal with as many steps as it takes. In the first epoch all start cold.
-The fits are timed apart.
+steps and a fallback, *proposed* at the same proposal with as many steps as it takes, and *perfect* at the solution
+itself, which no proposal can improve on: cold less perfect is the most that a proposal may cost. In the first epoch all
+start cold. The fits are timed apart.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from gfy.backend import get_backend
 from solvers.amortised import Proposal, ProposalLearner
 
 Say = Callable[[str], None]
-WAYS = ("cold", "warm", "amortised", "proposed")
+WAYS = ("cold", "warm", "amortised", "proposed", "perfect")
+LEARNED = ("amortised", "proposed")
 STOP = gfy.Stop(1e-8, 500)
 ACCURATE = 1e-8  # the certified relative gap that every way must reach on every example
 STEPS = {"DualNewton": 3, "ProjectedGradient": 30}  # of the attempt, by the solver that takes them
@@ -79,7 +81,7 @@ class Replay:
         self._from = jit(lambda v, p0: full.solve(problem, v, p0, STOP))
         self._learned = {
             way: jit(lambda layers, v, way=way: setting.amortised(layers, way).solve(problem, v, None, STOP))
-            for way in WAYS[2:]
+            for way in LEARNED
         }
         self.proposals = self._fit()
 
@@ -87,8 +89,10 @@ class Replay:
         """Return the layers that the second epoch and those after it begin with."""
         learner = ProposalLearner(self.problem, hidden=HIDDEN, keep=0.95)
         found: list[Any] = []
+        self.solutions: list[Any] = []
         for n, v in enumerate(self.inputs):
             p = self._solve(v).p
+            self.solutions.append(p)
             watch = Stopwatch()
             learner.see(v, p)
             if (n + 1) % self.course.epoch == 0:
@@ -103,6 +107,8 @@ class Replay:
         if way == "cold":
             return first
         later = range(epoch, len(self.inputs))
+        if way == "perfect":
+            return first + [self._from(self.inputs[n], self.solutions[n]) for n in later]
         if way in self._learned:
             solve = self._learned[way]
             return first + [solve(self.proposals[n // epoch - 1], self.inputs[n]) for n in later]
@@ -151,7 +157,7 @@ def measured(setting: Setting, data_dir: Path | None = None) -> dict[str, dict[s
         columns[way] = {
             "gap_rel": float(gap.max()), "converged": float(told.mean()), "steps": float(steps.mean()),
             "steps_max": float(steps.max()), "status": "ok" if gap.max() <= ACCURATE else "not converged",
-            "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way in WAYS[2:])},
+            "extra": {"accepted": replay.accepted(way), "fit_us": 1e6 * replay.fit_s / count * (way in LEARNED)},
         }  # fmt: skip
     watch = Stopwatch()
     rotate(programs.values(), ROUNDS, TURN_S)

@@ -26,11 +26,11 @@ def test_every_way_is_certified_and_stored_once(tmp_path: Path, monkeypatch: pyt
     said: list[str] = []
     with Store(tmp_path / "beyond.sqlite") as store:
         rows = experiment.run(store, said.append)
-        assert [row["status"] for row in rows] == ["ok"] * 4
+        assert [row["status"] for row in rows] == ["ok"] * 5
         assert all(row["gap_rel"] <= 1e-8 and row["converged"] == 1 and row["score"] > 0 for row in rows)
-        assert len(said) == 4
+        assert len(said) == 5
         again = experiment.run(store, said.append)
-        assert len(said) == 4  # nothing was measured a second time
+        assert len(said) == 5  # nothing was measured a second time
         assert [row["key"] for row in again] == [row["key"] for row in rows]
         table = beyond.text(store.frame(), "amortised")
     assert "| synthetic | 2 | BinaryShannon | DualNewton | torch |" in table
@@ -67,7 +67,7 @@ def test_an_answer_that_is_not_certified_never_wins() -> None:
     frame = pd.DataFrame([row("cold", 2.0), row("warm", 3.0), row("amortised", 1.0, "not converged")])
     text = beyond.text(frame, "amortised")
     assert (
-        "**2.00, 2.0 steps** | 3.00, 2.0 steps | not certified (1e-03), 2.0 steps | - | 75.0 % | 1.50 |"
+        "**2.00, 2.0 steps** | 3.00, 2.0 steps | not certified (1e-03), 2.0 steps | - | - | 75.0 % | 1.50 |"
         in text
     )
     assert text.endswith("Fastest: cold on 1.")
@@ -75,4 +75,9 @@ def test_an_answer_that_is_not_certified_never_wins() -> None:
     said = beyond.text(beaten, "amortised")
     assert "amortised takes 1.50 to 1.50 times as long as cold" in said
     assert "1 of 2 rows were timed while other programs" in said
+    bound = pd.DataFrame([row("cold", 2.0), row("amortised", 3.0), row("perfect", 1.25)])
+    said = beyond.text(bound, "amortised")
+    assert "**2.00, 2.0 steps**" in said
+    assert "Fastest: cold on 1." in said  # nobody has the perfect start
+    assert "loses, is 0.75 to 0.75 microseconds" in said
     assert beyond.text(frame[:0], "amortised").startswith("There are no rows")
