@@ -36,3 +36,13 @@ def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     import numba
 
     return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=FREEDOM)(loop)
+
+
+def exact(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the loop, compiled on first use and kept on disk, with sums and differences in the order written.
+
+    Loops of the same file may call each other: the copy on disk is renewed when that file changes.
+    """
+    import numba
+
+    return numba.njit(nogil=True, cache=True, error_model="numpy")(loop)

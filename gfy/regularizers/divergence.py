@@ -20,6 +20,7 @@ from gfy.errors import GfyValueError
 from gfy.numerics.arithmetic import clip, softmax
 from gfy.numerics.precision import in_single
 from gfy.protocols import Array
+from gfy.regularizers import compiled_root
 from gfy.regularizers.base import Separable
 from gfy.regularizers.generators import Generator, JensenShannon, Power
 from gfy.regularizers.quadratic import check_positive
@@ -116,6 +117,7 @@ class _Divergence(Separable):
                 2.0 * total
             )  # the sum implies the bound, which would hide the slope at the end of the bracket
         ends = self._ends(theta, low, high)
+        known = compiled_root.find(self.generator, self.gamma, self.weights(theta), theta, domain)
         f, whole = self.generator, (self.weights(theta) * xp.ones_like(theta)).sum(-1)[..., None]
         wanted = f.slope(total / whole)
 
@@ -132,6 +134,7 @@ class _Divergence(Separable):
             smallest,
             largest,
             straight,
+            None if known is None else known.multiplier,
         )
 
 
@@ -147,6 +150,22 @@ class _Some(_Divergence):
 
     def weights(self, like: Array) -> Any:
         return self._q
+
+    def argmax(self, theta: Array, domain: ConvexSet) -> Array:
+        found = self._at_once(theta, domain)
+        return super().argmax(theta, domain) if found is None else found.p
+
+    def slopes(self, theta: Array, domain: ConvexSet) -> Array:
+        found = self._at_once(theta, domain)
+        return super().slopes(theta, domain) if found is None else found.slopes
+
+    def _at_once(self, theta: Array, domain: ConvexSet) -> compiled_root.Root | None:
+        """Return what one compiled call finds where sum p is fixed and no derivative is recorded."""
+        if domain.total is None or domain.stochastic or self.no_argmax(domain) is not None:
+            return None
+        if backend_of(theta).wants_gradient(theta) or self.one_point(theta, domain):
+            return None
+        return compiled_root.find(self.generator, self.gamma, self._q, theta, domain)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,16 @@ from gfy.protocols import Array
 _MAX_STEPS = 200
 
 
+class Multiplier(NamedTuple):
+    """Hold a multiplier that was found elsewhere: tau, what is to be added to it, and how far the sum of both may
+    still be moved down and up, [..., 1] each."""
+
+    tau: Array
+    finer: Array
+    least: Array
+    most: Array
+
+
 class _Bracket(NamedTuple):
     tau: Array  # [..., 1] the point to evaluate next
     low: Array  # sum too large here
@@ -39,12 +49,13 @@ def threshold(
     low: Array,
     high: Array,
     straight: Callable[[Array], Array] | None = None,
+    known: Multiplier | None = None,
 ) -> Array:
     """Return theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope is
     argmax's derivative.
 
     `straight` [..., 1] -> [..., 1] gives, for a sum s, (m(s) - m(total)) / m'(s) for a function m of the sum that is
-    nearly a line in tau, so that Newton's steps on it are few; s - total by default.
+    nearly a line in tau, so that Newton's steps on it are few; s - total by default. With `known` nothing is searched.
     """
     backend = backend_of(theta)
     xp = backend.xp
@@ -93,14 +104,17 @@ def threshold(
         )
         return backend.while_loop(lambda s: xp.any(~s.done) & (s.step < _MAX_STEPS), body, start)
 
-    found = search(fixed, low, low, high, low != low)
-    shifted = theta - backend.stop_gradient(found.tau)
-    near = backend.stop_gradient(shifted)
-    room = 4 * eps * xp.abs(found.tau)
-    ends = found.low - found.tau - room, found.high - found.tau + room
-    finer = search(near, xp.zeros_like(room), *ends, found.met)
-    shifted = shifted - backend.stop_gradient(finer.tau)
-    least, most = finer.low - finer.tau, finer.high - finer.tau
+    if known is None:
+        found = search(fixed, low, low, high, low != low)
+        shifted = theta - backend.stop_gradient(found.tau)
+        near = backend.stop_gradient(shifted)
+        room = 4 * eps * xp.abs(found.tau)
+        ends = found.low - found.tau - room, found.high - found.tau + room
+        finer = search(near, xp.zeros_like(room), *ends, found.met)
+        shifted = shifted - backend.stop_gradient(finer.tau)
+        least, most = finer.low - finer.tau, finer.high - finer.tau
+    else:
+        shifted, least, most = (theta - known.tau) - known.finer, known.least, known.most
     for _ in range(2):  # the first step repairs rounding
         near = backend.stop_gradient(shifted)
         weight = slope(near).sum(-1)[..., None]

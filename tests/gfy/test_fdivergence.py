@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 import gfy
 import solvers
 from gfy.backend import get_backend
+from gfy.numerics import native
 
 mp = pytest.importorskip("mpmath")
 
@@ -171,6 +172,47 @@ def test_map_conjugate_value_and_bound_in_forty_digits(
         rounding = 1e-14 * (1 + np.abs(theta[i]).max())
         assert bound[i] >= loss - rounding
         assert bound[i] <= float(loss) * (1 + 1e-7) + 1e-10 * (1 + np.abs(theta[i]).max())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("way", ["compiled", "framework"])
+@pytest.mark.parametrize(("f", "alpha"), [CHOICES[i] for i in (1, 2, 3, 6, 8)])
+def test_both_ways_to_the_root_in_torch_are_right_with_their_derivative(
+    f: str,
+    alpha: float | None,
+    way: str,
+    dtype: str,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    if way == "framework":
+        monkeypatch.setattr(native, "installed", lambda: False)
+    elif not native.installed():
+        pytest.skip("numba is not installed")
+    omega, exact, domain = gfy.FDivergence(f, UNEVEN, 0.6, alpha), Exact(f, alpha, UNEVEN, 0.6), SETS[2]
+    theta = (rng.normal(size=(3, K)) + np.array([[0.0], [7.0], [-300.0]])).astype(np.float32).astype(float)
+    weights = rng.normal(size=K)
+    given = torch.tensor(theta, dtype=getattr(torch, dtype), requires_grad=True)
+    p = omega.argmax(given, domain)
+    (slope,) = torch.autograd.grad((p * torch.tensor(weights).to(p)).sum(), given)
+    plain = omega.argmax(given.detach(), domain)
+    near = {"rtol": 1e-11, "atol": 1e-12} if dtype == "float64" else {"rtol": 1e-3, "atol": 1e-4}
+    step = 1e-6
+    D = omega.slopes(given.detach(), domain).double().numpy()
+    products = D * (weights - (D @ weights / D.sum(-1))[:, None])
+    for i in range(3):
+        wanted = np.array([float(x) for x in exact.argmax(theta[i], domain)])
+        np.testing.assert_allclose(p[i].detach(), wanted, **near)
+        np.testing.assert_allclose(plain[i], wanted, **near)
+        for j in range(K):
+            there, back = theta[i].copy(), theta[i].copy()
+            there[j], back[j] = there[j] + step, back[j] - step
+            ends = [[float(x) for x in exact.argmax(t, domain)] for t in (there, back)]
+            central = weights @ (np.array(ends[0]) - np.array(ends[1])) / (there[j] - back[j])
+            margin = 1e-5 if dtype == "float64" else 1e-3
+            assert float(slope[i, j]) == pytest.approx(central, rel=1e-2, abs=margin)
+            assert products[i, j] == pytest.approx(central, rel=1e-2, abs=margin)
 
 
 @pytest.mark.parametrize(("f", "alpha"), CHOICES)
