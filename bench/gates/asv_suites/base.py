@@ -32,9 +32,13 @@ def profile() -> str:
 
 def devices(framework: str) -> list[str]:
     """Return the kinds of device that a framework finds here."""
-    from gfy.backend import get_backend
+    if framework == "jax":
+        import jax
 
-    return get_backend(framework).device_kinds()
+        return sorted({{"gpu": "cuda"}.get(d.platform, d.platform) for d in jax.devices()} | {"cpu"})
+    import torch
+
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
 def need(backend: str) -> tuple[str, str]:
@@ -53,20 +57,26 @@ def keeps_statistics(backend: str) -> None:
     framework, device = need(backend)
     if device == "cpu":
         raise NotImplementedError(f"{framework} keeps no memory statistics of the CPU")
-    from gfy.backend import get_backend
+    if framework == "jax" and not _jax_statistics(device):
+        raise NotImplementedError(f"jax keeps no memory statistics of this {device} device")
 
-    if get_backend(framework).device_peak_bytes(device) is None:
-        raise NotImplementedError(f"{framework} keeps no memory statistics of this {device} device")
+
+def _jax_statistics(device: str) -> Any:
+    import jax
+
+    return jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats()
 
 
 def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
     """Return the bytes a device's allocator held at most during a call."""
-    from gfy.backend import get_backend
+    if framework == "torch":
+        import torch
 
-    library = get_backend(framework)
-    library.restart_peak(device)
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        return float(torch.cuda.max_memory_allocated())
     call()
-    return float(library.device_peak_bytes(device) or 0)
+    return float(_jax_statistics(device)["peak_bytes_in_use"])
 
 
 def cells(
@@ -114,6 +124,8 @@ class Prepared:
             raise NotImplementedError(reason)
         if self.framework not in getattr(self.solver, "backends", (self.framework,)):
             raise NotImplementedError(f"{solver} does not run on {self.framework}")
+        if solver.startswith("Jaxopt") and self.framework != "jax":
+            raise NotImplementedError("jaxopt is a JAX library")
         self.bench = set_up(self.work.instance, self.framework, self.device, dtype)
         self.library: Any = self.bench.backend
         self.stop = gfy.Stop(tol=TOLERANCE[dtype], max_steps=MAX_STEPS)
