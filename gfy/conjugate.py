@@ -72,7 +72,8 @@ def argmax(
     if mode is None and not return_solution and not DEBUG.get():
         at_once = getattr(as_solver(solver), "at_once", None)
         quick = None if at_once is None else at_once(problem, v, p0, stop, partial(_check_once, problem))
-        if quick is not None and not backend_of(v).wants_gradient(v):
+        if quick is not None:
+            tell_dropped(problem, v)
             return quick.p
     given = admit(problem, v, last_axis(p0))
     if mode is None:

@@ -113,13 +113,10 @@ def solve(
         concave = False if check is None else check(v)
         return launch_of(problem, v, stop, concave=concave) if served(v) else None
 
-    launch = find(problem, v, stop, (check is None,), make)
-    if launch is None or (p0 is not None and not fits(p0, launch)):
+    ready = prepared(problem, v, p0, stop, (check is None,), make)
+    if ready is None:
         return None
-    form = launch.form(v)
-    if form is None:
-        return None
-    u, matrix = form
+    launch, u, matrix = ready
     count = u.shape[0]
     p, error = torch.empty_like(u, requires_grad=False), torch.empty(count, dtype=u.dtype)
     steps, result = torch.empty(count, dtype=torch.int32), torch.empty(count, dtype=torch.int32)
@@ -127,6 +124,22 @@ def solve(
     if launch.run(u, matrix, p0, out)[frame.UNSOLVED]:
         return None
     return Solution(p, error, steps, torch.ones(count, dtype=torch.bool), result)
+
+
+def prepared(
+    problem: InnerProblem,
+    v: Any,
+    p0: Any,
+    stop: Stop,
+    more: tuple[Any, ...],
+    make: Callable[[], Launch | None],
+) -> tuple[Launch, Any, Any] | None:
+    """Return the call for v, its linear term and its matrix; None where v is not served or p0 cannot be read."""
+    launch = find(problem, v, stop, more, make)
+    if launch is None or (p0 is not None and not fits(p0, launch)):
+        return None
+    form = launch.form(v)
+    return None if form is None else (launch, *form)
 
 
 def find(

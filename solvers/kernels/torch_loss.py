@@ -45,15 +45,11 @@ class Loss:
         y = _target(y, v[0].dtype) if type(v[0]) in torch_direct.PLAIN else None
         if y is None:
             return None
-        launch = torch_direct.find(
-            self._problem, v, self._stop, (y.shape, self._tol), lambda: self._made(v, y)
-        )
-        if launch is None or (p0 is not None and not torch_direct.fits(p0, launch)):
+        more = (y.shape, self._tol)
+        ready = torch_direct.prepared(self._problem, v, p0, self._stop, more, lambda: self._made(v, y))
+        if ready is None:
             return None
-        form = launch.form(v)
-        if form is None:
-            return None
-        u, matrix = form
+        launch, u, matrix = ready
         count = u.shape[0]
         p, losses = torch.empty_like(u, requires_grad=False), torch.empty(count, dtype=u.dtype)
         error, ends = torch.empty(count, dtype=u.dtype), torch.empty(2, count, dtype=torch.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from itertools import product
 
@@ -230,7 +231,9 @@ def test_other_ways_of_calling_are_right() -> None:
         loss(v, y, torch.full_like(v.u, float("nan")))
 
 
-def test_the_argmax_without_a_mode_is_one_call_and_tells_of_a_dropped_gradient() -> None:
+def test_the_argmax_without_a_mode_is_one_call_and_tells_of_a_dropped_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     phi, leaves = inputs("dense")
     problem = gfy.InnerProblem(phi, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     v = as_input(phi, leaves, grad=False)
@@ -239,8 +242,12 @@ def test_the_argmax_without_a_mode_is_one_call_and_tells_of_a_dropped_gradient()
         p = gfy.argmax(problem, v)
     assert float(gfy.certify(problem, v, p).gap.max()) <= 1e-12
     gfy.calling.telling.forget_warnings()
+    solved_again: list[object] = []
+    monkeypatch.setattr(sys.modules["gfy.conjugate"], "solve_given", solved_again.append)
     with pytest.warns(gfy.GradientDroppedWarning):
-        gfy.argmax(problem, as_input(phi, leaves))
+        p = gfy.argmax(problem, as_input(phi, leaves))
+    monkeypatch.undo()
+    assert not p.requires_grad
     with pytest.raises(gfy.GfyValueError, match="semi-definite"):
         gfy.argmax(problem, v._replace(U=-v.U))
 
