@@ -54,6 +54,58 @@ def test_no_class_is_asked_for_outside_its_room(base: type) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# The rooms that may ask which framework they work in, and two places that hold one fixed on purpose: asv's own tables
+# begin with the framework's name, and the loop written by hand is each framework's own.
+FRAMEWORKS = (
+    "gfy/backend/",
+    "solvers/kernels/",
+    "bench/gates/asv_suites/bench_solve.py",
+    "bench/gates/bars/by_hand.py",
+)
+
+
+def frameworks_asked(source: str) -> Iterator[int]:
+    """The lines on which something is compared with the name of a framework."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "startswith":
+            sides = node.args
+        else:
+            continue
+        parts = [x for side in sides for x in (getattr(side, "elts", None) or [side])]
+        if {getattr(part, "value", None) for part in parts if isinstance(part, ast.Constant)} & {
+            "jax",
+            "torch",
+        }:
+            yield node.lineno
+
+
+def test_no_framework_is_asked_for_outside_the_backends_and_kernels() -> None:
+    wrong = []
+    for path in sorted(
+        p for room in ("gfy", "solvers", "bench", "reports") for p in (ROOT / room).rglob("*.py")
+    ):
+        place = str(path.relative_to(ROOT))
+        if not place.startswith(FRAMEWORKS):
+            wrong += [f"{place}:{line}" for line in frameworks_asked(path.read_text("utf-8"))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("if backend == 'jax': pass", 1),
+        ("if library.name != 'torch' and True: pass", 1),
+        ("ok = name in ('jax', 'torch')", 1),
+        ("ok = name.startswith('jax')", 1),
+        ("if library.staged: backends = ('jax', 'torch')", 0),
+    ],
+)
+def test_a_framework_that_is_asked_for_is_seen(source: str, count: int) -> None:
+    assert len(list(frameworks_asked(source))) == count
+
+
 @pytest.mark.parametrize(
     ("source", "count"),
     [

@@ -25,7 +25,7 @@ from bench.measure.programs import (
     to_numpy,
     value_and_gradient,
 )
-from bench.measure.resources import Peak, one_thread
+from bench.measure.resources import Peak
 from bench.plan import registry
 from bench.plan.matrix import Cell, Group, Settings
 from bench.problems.base import Instance
@@ -89,7 +89,7 @@ class Preparation:
             staged = self.stage(make, cell, mode)
             program = staged.at(given_tolerance(cell), starts)
             program.owner = cell.name
-            with Peak(self._bench.backend.name, self._device) as peak:
+            with Peak(self._bench.backend, self._device) as peak:
                 program.first()
             untouched(program)
             self._programs[key] = staged, program, peak.columns()
@@ -201,7 +201,9 @@ def measure_group(group: Group, channel: Any) -> None:
     channel.limit_memory(settings.memory)
     bench = build(group.cells[0])
     prepare = Preparation(bench, settings, str(group.cells[0].columns["device"]))
-    with one_thread(bench.backend.name):
+    # Groups are prepared side by side on the same cores; with all threads each, first calls took up to 20 times as
+    # long as later ones.
+    with bench.backend.one_thread():
         ready = list(prepared_cells(group, prepare, channel))
     channel.hand(None)
     if ready:

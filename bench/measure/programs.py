@@ -141,16 +141,10 @@ class Problem(NamedTuple):
 
 
 def set_up(instance: Instance, backend: str, device: str = "cpu", dtype: str = "float64") -> Bench:
-    """Bring an instance into a framework, on a device ("cpu", "cuda", "cuda:1"); JAX is set to keep float64."""
-    if backend == "jax":
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        kind, _, index = device.partition(":")
-        place: Any = jax.devices({"cuda": "gpu"}.get(kind, kind))[int(index or 0)]
-    else:
-        place = device
+    """Bring an instance into a framework, on a device ("cpu", "cuda", "cuda:1"); float64 is kept from then on."""
     ops = get_backend(backend)
+    ops.keep_float64()
+    place = ops.device(device)
 
     def convert(x: Any) -> Any:
         return ops.asarray(np.array(x), dtype=dtype, device=place)

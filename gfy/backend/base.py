@@ -217,5 +217,25 @@ class Backend(Protocol):
         a mapped function is called example by example.
         """
 
+    # the machine
+
+    def keep_float64(self) -> None:
+        """Let the arrays of this process be of double precision from now on, whatever the framework's default is."""
+
+    def device(self, name: str) -> Any:
+        """Return the device of a name ("cpu", "cuda", "cuda:1") as `asarray` takes it."""
+
+    def device_kinds(self) -> list[str]:
+        """Return the kinds of device that the framework finds here; "cpu" is always one of them."""
+
+    def device_peak_bytes(self, name: str) -> int | None:
+        """Return the bytes in use on a device at the worst moment so far, or None where nothing counts them."""
+
+    def restart_peak(self, name: str) -> None:
+        """Let `device_peak_bytes` speak of what comes from now on, where the framework can do that."""
+
+    def one_thread(self) -> AbstractContextManager[Any]:
+        """Return a context in which the framework computes on one thread, where it can change that while it runs."""
+
     def eps(self, x: Array) -> float:
         """Return the distance from 1 to the next number of x's dtype."""

@@ -148,6 +148,26 @@ class Eager:
     def devices(self, *trees: Any) -> set[str]:
         return set()
 
+    # the machine
+
+    def keep_float64(self) -> None:
+        pass  # arrays are of double precision where they are asked to be
+
+    def device(self, name: str) -> Any:
+        return name
+
+    def device_kinds(self) -> list[str]:
+        return ["cpu"]
+
+    def device_peak_bytes(self, name: str) -> int | None:
+        return None
+
+    def restart_peak(self, name: str) -> None:
+        pass  # nothing is counted
+
+    def one_thread(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
         found = fn(*tree_map(self.to_numpy, trees))
         return tree_map(lambda x, shape: self.asarray(np.asarray(x), like=shape), found, like)

@@ -200,5 +200,25 @@ class JaxBackend:
 
         return jax.pure_callback(host, shapes, *trees, vmap_method="expand_dims" if batched else "sequential")
 
+    def keep_float64(self) -> None:
+        jax.config.update("jax_enable_x64", True)
+
+    def device(self, name: str) -> Any:
+        kind, _, index = name.partition(":")
+        return jax.devices({"cuda": "gpu"}.get(kind, kind))[int(index or 0)]
+
+    def device_kinds(self) -> list[str]:
+        return sorted({{"gpu": "cuda"}.get(d.platform, d.platform) for d in jax.devices()} | {"cpu"})
+
+    def device_peak_bytes(self, name: str) -> int | None:
+        counts = self.device(name).memory_stats() or {}
+        return int(counts["peak_bytes_in_use"]) if "peak_bytes_in_use" in counts else None
+
+    def restart_peak(self, name: str) -> None:
+        pass  # the allocator keeps its highest mark
+
+    def one_thread(self) -> AbstractContextManager[Any]:
+        return nullcontext()  # the number of threads is fixed once the framework has started
+
     def eps(self, x: Any) -> float:
         return float(jnp.finfo(x.dtype).eps)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import array_api_compat.torch as xp_torch
@@ -160,6 +160,27 @@ class TorchBackend(Eager):
 
     def on_host(self, *arrays: Any) -> bool:
         return self.is_concrete(arrays) and all(x.device.type == "cpu" for x in arrays)
+
+    def device_kinds(self) -> list[str]:
+        return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+    def device_peak_bytes(self, name: str) -> int | None:
+        if not (name.startswith("cuda") and torch.cuda.is_available()):
+            return None
+        return int(torch.cuda.max_memory_allocated(name))
+
+    def restart_peak(self, name: str) -> None:
+        if name.startswith("cuda") and torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats(name)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def callback(self, fn: Callable[..., Any], like: Any, *trees: Any, batched: bool = False) -> Any:
         def tensor(x: Any, shape: Any) -> Any:

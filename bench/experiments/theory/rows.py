@@ -97,11 +97,8 @@ def timed(measure: Callable[[], dict[str, Any]], say: Say) -> dict[str, Any]:
 
 def as_arrays(backend: str) -> Callable[[Any], Any]:
     """Return a maker of float64 arrays of a framework."""
-    if backend == "jax":
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
     from gfy.backend import get_backend
 
     found = get_backend(backend)
+    found.keep_float64()
     return lambda x: found.asarray(np.asarray(x, dtype=np.float64), dtype="float64")

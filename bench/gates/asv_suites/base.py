@@ -32,13 +32,9 @@ def profile() -> str:
 
 def devices(framework: str) -> list[str]:
     """Return the kinds of device that a framework finds here."""
-    if framework == "jax":
-        import jax
+    from gfy.backend import get_backend
 
-        return sorted({{"gpu": "cuda"}.get(d.platform, d.platform) for d in jax.devices()} | {"cpu"})
-    import torch
-
-    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    return get_backend(framework).device_kinds()
 
 
 def need(backend: str) -> tuple[str, str]:
@@ -57,26 +53,20 @@ def keeps_statistics(backend: str) -> None:
     framework, device = need(backend)
     if device == "cpu":
         raise NotImplementedError(f"{framework} keeps no memory statistics of the CPU")
-    if framework == "jax" and not _jax_statistics(device):
-        raise NotImplementedError(f"jax keeps no memory statistics of this {device} device")
+    from gfy.backend import get_backend
 
-
-def _jax_statistics(device: str) -> Any:
-    import jax
-
-    return jax.devices({"cuda": "gpu"}.get(device, device))[0].memory_stats()
+    if get_backend(framework).device_peak_bytes(device) is None:
+        raise NotImplementedError(f"{framework} keeps no memory statistics of this {device} device")
 
 
 def device_peak(framework: str, device: str, call: Callable[[], Any]) -> float:
     """Return the bytes a device's allocator held at most during a call."""
-    if framework == "torch":
-        import torch
+    from gfy.backend import get_backend
 
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        return float(torch.cuda.max_memory_allocated())
+    library = get_backend(framework)
+    library.restart_peak(device)
     call()
-    return float(_jax_statistics(device)["peak_bytes_in_use"])
+    return float(library.device_peak_bytes(device) or 0)
 
 
 def cells(
@@ -124,8 +114,6 @@ class Prepared:
             raise NotImplementedError(reason)
         if self.framework not in getattr(self.solver, "backends", (self.framework,)):
             raise NotImplementedError(f"{solver} does not run on {self.framework}")
-        if solver.startswith("Jaxopt") and self.framework != "jax":
-            raise NotImplementedError("jaxopt is a JAX library")
         self.bench = set_up(self.work.instance, self.framework, self.device, dtype)
         self.library: Any = self.bench.backend
         self.stop = gfy.Stop(tol=TOLERANCE[dtype], max_steps=MAX_STEPS)

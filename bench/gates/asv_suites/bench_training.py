@@ -18,10 +18,9 @@ class Training:
 
     def setup(self, *cell: Any) -> None:
         self.framework, self.device = need(cell[4])
-        if self.framework == "jax":
-            import jax
+        from gfy.backend import get_backend
 
-            jax.config.update("jax_enable_x64", True)
+        get_backend(self.framework).keep_float64()
 
     def track_test_accuracy(self, solver: str, *cell: Any) -> float:
         """Return the share of label decisions on held-out rows that are right, in percent."""
@@ -52,12 +51,8 @@ def place(x: Any, framework: str, device: str) -> Any:
 
     from gfy.backend import get_backend
 
-    where: Any = device
-    if framework == "jax":
-        import jax
-
-        where = jax.devices({"cuda": "gpu"}.get(device, device))[0]
-    return get_backend(framework).asarray(np.array(x), dtype="float64", device=where)
+    library = get_backend(framework)
+    return library.asarray(np.array(x), dtype="float64", device=library.device(device))
 
 
 def network(W: Any, V: Any, x: Any) -> tuple[Any, Any]:

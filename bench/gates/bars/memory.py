@@ -81,11 +81,11 @@ def _work(request: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
-    from gfy.backend import leaves
+    from gfy.backend import get_backend, leaves
 
     v, function = _work(request)
     inputs = sum(leaf.nbytes for leaf in leaves(v))
-    if request["backend"] == "jax":
+    if get_backend(request["backend"]).staged:
         import jax
 
         stated = jax.jit(function).lower(v).compile().memory_analysis()

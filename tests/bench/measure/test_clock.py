@@ -26,8 +26,8 @@ from bench.measure.clock import (
 )
 from bench.measure.compiled import FOLDER, compilation_cache, compile_seconds
 from bench.measure.programs import calls_host, compile_jax, trace_jax
-from bench.measure.resources import one_thread
 from bench.store.environment import cores, fingerprint, machine, row_facts
+from gfy.backend import get_backend
 
 
 class Told:
@@ -254,7 +254,7 @@ def test_torch_has_one_thread_while_cells_are_prepared_and_its_own_afterwards() 
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    with one_thread("torch"):
+    with get_backend("torch").one_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
