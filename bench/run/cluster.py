@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 import time
-from asyncio import CancelledError
+from asyncio import CancelledError, wait_for
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
@@ -32,6 +32,7 @@ from bench.store import RecordsError, Store, environment, key_of
 from bench.store.read import plain_rows
 
 PATIENCE = 15.0  # seconds without the scheduler before we give up
+ANSWER_S = 120.0  # seconds in which the scheduler and its workers must answer a question of the client
 SLACK = 600.0  # seconds beyond the limits of its cells in which a group must come back
 TRIES = 3  # how often a group is sent out whose worker died
 _one_at_a_time = threading.Lock()  # a worker measures one group at a time, whatever its number of threads
@@ -81,6 +82,35 @@ def check_plugin(expected: dict[str, str]) -> Any:
                 raise RuntimeError(fault)
 
     return VersionCheck()
+
+
+def client_class() -> Any:
+    """Return Dask's client with a limit on every question, which is closed where it could not connect.
+
+    Dask limits how long a connection takes, but not how long the other side may stay silent after it.
+    """
+    from distributed import Client
+
+    class LimitedClient(Client):  # type: ignore[misc]
+        def start(self, **kwargs: Any) -> None:
+            try:
+                super().start(**kwargs)
+            except BaseException:
+                self.close(timeout=2)
+                raise
+
+        async def _start(self, **kwargs: Any) -> Any:
+            return await wait_for(super()._start(**kwargs), 2 * PATIENCE)
+
+        def sync(self, func: Any, *args: Any, callback_timeout: Any = None, **kwargs: Any) -> Any:
+            limit = ANSWER_S if callback_timeout is None else callback_timeout
+            return super().sync(func, *args, callback_timeout=limit, **kwargs)
+
+        def __del__(self) -> None:
+            """Do nothing: Dask closes its client here and takes a lock that the thread in which Python's garbage
+            collector runs may hold already, which then waits for ever."""
+
+    return LimitedClient
 
 
 @contextmanager
@@ -149,34 +179,54 @@ class Cluster(Executor):
 
     def _connect(self) -> Any:
         import dask
-        from distributed import Client
 
         dask.config.set({"distributed.comm.timeouts.connect": "10s"})
         try:
-            client = Client(self._address, timeout=10, set_as_default=False)
+            client = client_class()(self._address, timeout=10, set_as_default=False)
         except TypeError as error:  # an address of tls:// without certificates
             raise RecordsError(
                 f"The scheduler at {self._address} asks for TLS and no certificates are configured: name them in a "
                 "Dask configuration, distributed.comm.tls (see examples/cluster/tls.yaml)."
             ) from error
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise RecordsError(
-                f"There is no Dask scheduler at {self._address} ({error}): start one with `dask scheduler`."
+                f"There is no Dask scheduler at {self._address} ({str(error) or 'nothing answered'}): start one with "
+                "`dask scheduler`. One with TLS has an address of tls:// and answers only those whose certificates "
+                "its own authority signed."
             ) from error
+        try:
+            self._admit_workers(client)
+        except BaseException:
+            client.close(timeout=2)
+            raise
+        return client
+
+    def _admit_workers(self, client: Any) -> None:
+        """Wait for a worker, and compare the versions and the sources of all with the client's."""
         try:
             if not client.scheduler_info()["workers"]:
                 client.wait_for_workers(1, timeout=PATIENCE)
-            self._expected = fingerprint()
-            client.register_plugin(check_plugin(self._expected))
-        except TimeoutError:
-            client.close(timeout=2)
+        except OSError:
             raise RecordsError(
                 f"The scheduler at {self._address} has no workers: start one, `dask worker {self._address}`."
             ) from None
+        self._expected = fingerprint()
+        try:
+            client.register_plugin(check_plugin(self._expected))
+        except OSError as error:
+            raise RecordsError(
+                f"A worker at {self._address} did not say in {ANSWER_S:.0f} s which versions it has "
+                f"({str(error) or 'no answer'}): look at the workers and give the same command again."
+            ) from error
         except RuntimeError as error:
-            client.close(timeout=2)
             raise RecordsError(f"{error} Install the same versions on every node.") from error
-        return client
+
+    def _ask(self, question: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Return the answer to a question to the scheduler; end the run with a sentence where none comes."""
+        try:
+            return question(*args, **options)
+        except (OSError, CancelledError):  # a TimeoutError is an OSError
+            self._gone()
 
     def _submit(self, group: Group) -> Any:
         return self._client.submit(
@@ -202,13 +252,13 @@ class Cluster(Executor):
                 self._silent(list(pending))
             if self._stopping.is_set():
                 if self._at_once:
-                    client.cancel(list(pending), force=True)
+                    self._ask(client.cancel, list(pending), force=True)
                     break
                 self._cancel_unstarted(pending)
             time.sleep(0.05)
 
     def _silent(self, pending: list[Any]) -> NoReturn:
-        self._client.cancel(pending, force=True)
+        self._ask(self._client.cancel, pending, force=True)
         raise RecordsError(
             f"No worker at {self._address} finished anything for longer than its cells may take; {self.tally.rows} "
             "rows came back and are stored. Look at the workers and give the same command to go on."
@@ -216,14 +266,14 @@ class Cluster(Executor):
 
     def _gone(self) -> NoReturn:
         raise RecordsError(
-            f"The scheduler at {self._address} went away; {self.tally.rows} rows came back and are stored. "
-            "Start it again and give the same command to go on."
+            f"The scheduler at {self._address} went away or does not answer; {self.tally.rows} rows came back and are "
+            "stored. Start it again and give the same command to go on."
         )
 
     def _cancel_unstarted(self, pending: dict[Any, Group]) -> None:
-        running = {key for keys in self._client.processing().values() for key in keys}
+        running = {key for keys in self._ask(self._client.processing).values() for key in keys}
         idle = [f for f in pending if f.key not in running]
-        self._client.cancel(idle)
+        self._ask(self._client.cancel, idle)
         for future in idle:
             del pending[future]
 
@@ -232,10 +282,12 @@ class Cluster(Executor):
         if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
             self._gone()
         if future.status != "finished":
-            return self._failed(future.exception(), group, attempt)
+            return self._failed(self._ask(future.exception), group, attempt)
         try:
             facts, rows = future.result(timeout=PATIENCE)
-        except (OSError, TimeoutError, CancelledError):  # the result was fetched through the scheduler
+        except TimeoutError as error:  # its worker died before it could hand the rows over
+            return self._failed(error, group, attempt)
+        except (OSError, CancelledError):
             self._gone()
         cells = {cell.name: cell for cell in group.cells}
         for name, columns in rows:
@@ -245,8 +297,8 @@ class Cluster(Executor):
     def _failed(self, error: BaseException, group: Group, attempt: int) -> bool:
         if isinstance(error, WrongNode):
             address, fault = error.args
-            self._client.retire_workers([address], close_workers=True)
-            if not self._client.scheduler_info()["workers"]:
+            self._ask(self._client.retire_workers, [address], close_workers=True)
+            if not self._ask(self._client.scheduler_info)["workers"]:
                 raise RecordsError(f"{fault} Install the same versions on every node.")
             return False
         # A worker that died took nothing with it but its time: its cells are measured again elsewhere.

@@ -154,20 +154,26 @@ def wait_for_workers(running: Cluster, number: int) -> None:
 EXAMPLES = HERE.parents[1] / "examples" / "cluster"
 
 
+def make_certificates(folder: Path) -> dict[str, Any]:
+    """Make an authority of one certificate; return the example's configuration that names it."""
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+               "-keyout", "node-key.pem", "-out", "node.pem"]  # fmt: skip
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    shutil.copy(folder / "node.pem", folder / "ca.pem")
+    told: dict[str, Any] = safe_load((EXAMPLES / "tls.yaml").read_text("utf-8"))
+    tls = told["distributed"]["comm"]["tls"]
+    tls["ca-file"] = str(folder / "ca.pem")
+    for role in ("scheduler", "worker", "client"):
+        tls[role] = {name: str(folder / file) for name, file in tls[role].items()}
+    return told
+
+
 @pytest.fixture
 def secured(tmp_path: Path) -> dict[str, Any]:
     """The example's configuration, with certificates made for this test."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificates")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-               "-keyout", "node-key.pem", "-out", "node.pem"]  # fmt: skip
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    shutil.copy(tmp_path / "node.pem", tmp_path / "ca.pem")
-    told: dict[str, Any] = safe_load((EXAMPLES / "tls.yaml").read_text("utf-8"))
-    tls = told["distributed"]["comm"]["tls"]
-    tls["ca-file"] = str(tmp_path / "ca.pem")
-    for role in ("scheduler", "worker", "client"):
-        tls[role] = {name: str(tmp_path / file) for name, file in tls[role].items()}
+    told = make_certificates(tmp_path)
     (tmp_path / "dask.yaml").write_text(safe_dump(told))
     return told
 
@@ -194,6 +200,36 @@ def test_rows_come_back_over_tls_and_two_workers_are_one_machine(
         frame = store.frame()
     assert set(frame.status) == {"ok"}
     assert set(frame.machine) == {machine()}
+
+
+def test_other_protocols_and_other_certificates_are_sentences(
+    tmp_path: Path, two_secured: Cluster, secured: dict[str, Any]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    stranger = make_certificates(elsewhere)
+    began = time.monotonic()
+    with Store(tmp_path / "r.sqlite") as store:
+        with pytest.raises(RecordsError, match="address of tls://"):
+            OnCluster(store, row_facts(), two_secured.address.replace("tls:", "tcp:"))(groups(1), 0)
+        with (
+            dask.config.set(dask.config.merge(dask.config.config, stranger)),
+            pytest.raises(RecordsError, match="its own authority signed"),
+        ):
+            OnCluster(store, row_facts(), two_secured.address)(groups(1), 0)
+    assert time.monotonic() - began < 90
+
+
+def test_a_worker_that_does_not_answer_is_a_sentence(
+    tmp_path: Path, two_workers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_workers(two_workers, 2)
+    monkeypatch.setattr(cluster, "ANSWER_S", 5.0)
+    two_workers.workers[0].send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    with Store(tmp_path / "r.sqlite") as store, pytest.raises(RecordsError, match="did not say in 5 s"):
+        OnCluster(store, row_facts(), two_workers.address, "misbehaving:job")(groups(1), 0)
+    assert time.monotonic() - began < 60
 
 
 def test_dask_loads_the_example_files() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +89,58 @@ def test_the_sources_of_all_packages_and_of_the_users_files_are_compared(tmp_pat
 
 def test_silence_ends_after_the_limits_of_the_cells() -> None:
     assert cluster.longest([group()]) == 200 + cluster.SLACK
+
+
+AGAIN = """
+import gc, threading
+from bench.run.cluster import Cluster
+from bench.store import RecordsError
+
+begin = threading.Thread.__init__
+def collect_and_begin(self, *args, **options):
+    gc.collect()  # which ends the first client while the second one starts its thread under a lock
+    begin(self, *args, **options)
+
+gc.disable()
+threading.Thread.__init__ = collect_and_begin
+for again in range(2):
+    try:
+        Cluster(None, {}, "tls://127.0.0.1:9")._connect()
+    except RecordsError as error:
+        print(error)
+"""
+
+
+def test_a_refused_client_does_not_block_the_next_one() -> None:
+    said = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60)
+    assert said.stdout.count("no certificates are configured") == 2, said.stderr
+
+
+def test_a_scheduler_that_stays_silent_is_a_sentence(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        run._address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(RecordsError, match=r"There is no Dask scheduler .*nothing answered"):
+            run._connect()
+    assert time.monotonic() - began < 10
+
+
+def test_rows_that_were_lost_with_their_worker_are_measured_again(run: Any) -> None:
+    class Lost:
+        status = "finished"
+
+        def result(self, timeout: float) -> Any:
+            raise TimeoutError
+
+    assert run._collect(Lost(), group(), 0) is False
+    assert run.tally.rows == 0
+
+
+def test_questions_without_an_answer_are_a_sentence(run: Any) -> None:
+    def unanswered(*args: Any, **options: Any) -> None:
+        raise TimeoutError
+
+    run._client.retire_workers = unanswered
+    with pytest.raises(RecordsError, match="does not answer; 0 rows"):
+        run._failed(cluster.WrongNode("tcp://late:2", "A worker differs."), group(), 0)
