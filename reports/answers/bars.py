@@ -15,6 +15,7 @@ VERDICTS = {"ok": "yes", "why": "no: eager torch, see the solvers' notes", "SHOR
 
 BACKENDS = {"jax": "JAX", "torch": "torch"}
 ILL_CONDITIONED = 1e4  # the condition number from which the table in words says so
+WAYS = (", ill-conditioned", ", as met in training")  # how the data of one kind of work can differ
 # Peers by a part of their name, without spaces and in small letters; all others are general codes.
 SIDES = {
     "hand": ("byhand",),
@@ -50,6 +51,18 @@ class Race:
     def work(self) -> str:
         """Return the work in words: "64 dense problems with 50 labels"."""
         return work_in_words(self.ours, self.bar)
+
+
+def kinds_of_work(found: list[Race]) -> dict[str, Race]:
+    """Return one race per kind of work; of one that was measured in several ways, that with the lowest ratio."""
+    kept: dict[str, Race] = {}
+    for race in found:
+        work = race.work
+        for way in WAYS:
+            work = work.replace(way, "")
+        if work not in kept or race.ratio < kept[work].ratio:
+            kept[work] = race
+    return kept
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:
@@ -111,9 +124,9 @@ def work_in_words(row: Any, bar: str) -> str:
     if "shannon" in family:
         text += ", with an entropy"
     if float(params.get("condition") or 0) >= ILL_CONDITIONED:
-        text += ", ill-conditioned"
+        text += WAYS[0]
     if "trained" in bar or "trained" in family:
-        text += ", as met in training"
+        text += WAYS[1]
     return f"{text}, p* and dp*/dv" if bar == "layers" else text
 
 

@@ -13,7 +13,7 @@ from doc_pages import DOCS, ROOT, script
 import gfy
 import solvers
 from bench.store import COLUMNS, KINDS, Store, read
-from reports.answers.bars import bars_table, newest, side_of, speed_table, words_table
+from reports.answers.bars import bars_table, kinds_of_work, newest, races, side_of, speed_table, words_table
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,19 @@ def test_the_table_in_words_tells_wins_and_losses(tmp_path: Path) -> None:
     assert lost.endswith("| **2 x slower** |")
     (kept,) = words_table(newest(read(tmp_path / "bars.sqlite")), most=1).splitlines()[2:]
     assert kept == lost
+
+
+def test_the_picture_shows_each_kind_of_work_once_at_its_lowest_ratio(tmp_path: Path) -> None:
+    sizes = {"family": "quadratic-gini-box", "k": 50, "batch": 64}
+    with Store(tmp_path / "bars.sqlite") as store:
+        for condition, seconds in ((30.0, 0.002), (1e6, 0.004)):
+            row = {"problem": f"work {condition:g}", "problem_params": {"condition": condition}, **sizes}
+            store.put(timing("Auto", seconds, True) | row)
+            store.put(timing("Daqp", 0.008, False) | row)
+    found = races(newest(read(tmp_path / "bars.sqlite")))
+    assert [race.ratio for race in found] == [4.0, 2.0]
+    kept = kinds_of_work(found)
+    assert {work: race.ratio for work, race in kept.items()} == {"64 dense problems with 50 labels": 2.0}
 
 
 def test_a_section_without_markers_is_refused(generate: ModuleType) -> None:
