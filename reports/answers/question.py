@@ -110,7 +110,11 @@ def preset(evidence: Evidence) -> Question | None:
 
 
 def answer(evidence: Evidence, question: Question) -> list[Line]:
-    """Return one line per problem (and per measured size where the question has no size), in the order of the kinds."""
+    """Return one line per problem (and per measured size where the question has no size), in the order of the kinds.
+
+    Where the question has a size, few problems were measured near it: those that have an answer come first, then those
+    that only failed, and those that were not measured last.
+    """
     series = evidence.series.get((question.place, question.need, question.accuracy), [])
     by_kind: dict[int, list[Series]] = {}
     for s in series:
@@ -120,7 +124,13 @@ def answer(evidence: Evidence, question: Question) -> list[Line]:
         mine = by_kind.get(number, [])
         for k, batch in _sizes(kind, question):
             lines.append(_line(kind, k, batch, mine, question))
-    return lines
+    return lines if question.k is None and question.batch is None else sorted(lines, key=_standing)
+
+
+def _standing(line: Line) -> int:
+    """Return 0 for a line with an answer, 1 for one on which solvers failed, 2 for one that was not measured."""
+    tried = any(c.state not in (NOT_APPLICABLE, NOT_MEASURED) for c in line.cells.values())
+    return 0 if line.best is not None else 1 if tried else 2
 
 
 def _sizes(kind: Kind, question: Question) -> list[tuple[float, float]]:
@@ -137,7 +147,10 @@ def _line(kind: Kind, k: float, batch: float, series: list[Series], question: Qu
         held = cells.get(s.solver)
         if held is None or _before(cell, held):
             cells[s.solver] = cell
-    order = sorted((c for c in cells.values() if c.certified), key=lambda c: (c.time, c.solver))
+    # Times that agree in four digits differ by rounding alone: the name decides, as it does in the page's script.
+    order = sorted(
+        (c for c in cells.values() if c.certified), key=lambda c: (float(f"{c.time:.4g}"), c.solver)
+    )
     return Line(kind, k, batch, cells, order, compare_line(kind, k, batch, question))
 
 

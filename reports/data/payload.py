@@ -19,6 +19,7 @@ MAIN = (
     "argmax_grad_s", "status", "batch", "rank", "device", "steps", "grad_error", "compile_s", "score", "machine",
 )  # fmt: skip
 TEXT_LIMIT = 300  # characters of one value; what experiments write down at length would be half of the page
+EXTRA_LIMIT = 100  # characters of the column `extra`, whose texts differ from row to row
 HIDDEN = {"key", "samples", "backward_samples", "p_digest"}  # long; they are in the CSV file
 
 
@@ -41,7 +42,9 @@ def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None)
     # A column nobody measured would be an empty column to scroll past.
     names = [c for c in names if frame[c].notna().any()]
     where = {row: i for i, row in enumerate(frame["id"])}
-    columns = {name: _column(frame[name]) for name in ["id", *names]}
+    columns = {
+        name: _column(frame[name], EXTRA_LIMIT if name == "extra" else TEXT_LIMIT) for name in ["id", *names]
+    }
     sets = [[where[r] for r in rows if r in where] for rows in links.sets]
     about = {name: _about(name) for name in names}
     content = {
@@ -66,18 +69,18 @@ def _about(name: str) -> str:
     return "; ".join(part for part in (field.about, field.unit and f"in {field.unit}", better) if part)
 
 
-def _column(values: pd.Series) -> dict[str, Any]:
+def _column(values: pd.Series, limit: int = TEXT_LIMIT) -> dict[str, Any]:
     if pd.api.types.is_numeric_dtype(values):
         return {"v": [_number(x) for x in values.tolist()]}
     codes, distinct = pd.factorize(values)
     if len(distinct) > 0.5 * len(values) and len(values) > 20:
-        return {"v": [None if x is None or x != x else _cut(str(x)) for x in values]}
-    return {"d": [_cut(str(x)) for x in distinct], "c": codes.tolist()}
+        return {"v": [None if x is None or x != x else _cut(str(x), limit) for x in values]}
+    return {"d": [_cut(str(x), limit) for x in distinct], "c": codes.tolist()}
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, limit: int) -> str:
     """Return the beginning of a long text; the CSV file has all of it."""
-    return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + " … (all of it is in rows.csv)"
+    return text if len(text) <= limit else text[:limit] + " … (all of it is in rows.csv)"
 
 
 def _number(value: float) -> float | int | str | None:

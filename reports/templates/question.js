@@ -18,6 +18,7 @@
     const digits = Math.max(0, 2 - Math.floor(Math.log10(y)));
     return y.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + " " + u;
   };
+  const four = (x) => Number(x.toPrecision(4)); // times that agree in four digits differ by rounding alone
   const factor = (r) => (r < 9.95 ? r.toFixed(1) : Math.round(r).toLocaleString("en"));
   const power = (x) => x.toExponential(0).replace(/e([+-])(\d)$/, "e$10$2");
   const size = (k, b) => [k === null ? "" : "k\u00a0=\u00a0" + k, b === null ? "" : "batch\u00a0" + b].filter(Boolean).join(", ");
@@ -82,11 +83,13 @@
           const held = cells.get(cell.solver);
           if (!held || before(cell, held)) cells.set(cell.solver, cell);
         }
-        const certified = [...cells.values()].filter((c) => c.state === CERTIFIED).sort((a, b) => a.time - b.time || (a.solver < b.solver ? -1 : 1));
+        const certified = [...cells.values()].filter((c) => c.state === CERTIFIED).sort((a, b) => four(a.time) - four(b.time) || (a.solver < b.solver ? -1 : 1));
         lines.push({ kind, number, k, batch, cells, order: certified, best: certified[0] });
       }
     });
-    return lines;
+    // Where the question has a size: what has an answer first, what only failed next, what was not measured last.
+    const standing = (l) => (l.best ? 0 : [...l.cells.values()].some((c) => c.state > ABSENT) ? 1 : 2);
+    return q.k === null && q.batch === null ? lines : lines.sort((a, b) => standing(a) - standing(b));
   };
   const sure = (line) => {
     if (!line.best) {

@@ -270,6 +270,46 @@ def test_the_script_answers_as_the_library_does(browser: Any, dense: Path):
     watched.context.close()
 
 
+@pytest.fixture(scope="module")
+def many(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of the dense problems beside one that was measured far away, with forty solvers that failed."""
+    far = [
+        synthetic.row(
+            family="a-small-one", problem="small", k=3, batch=2, backend="torch", solver=f"FarSolver{i}",
+            gradient="implicit", argmax_grad_s=None, argmax_grad_error=None,
+            problem_params={"k": 3, "batch": 2}, status="timeout" if i else "unsupported", steady_s=None,
+        )
+        for i in range(40)
+    ]  # fmt: skip
+    folder = tmp_path_factory.mktemp("many")
+    path = synthetic.store(folder / "s.sqlite", pd.DataFrame([*crafted(synthetic), *far]))
+    return build_report([path], folder / "out", ["html"])
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_size_shows_its_answers_first_and_many_columns_scroll(browser: Any, many: Path, width: int):
+    from dataclasses import replace
+
+    from reports.answers.evidence import collect
+    from reports.answers.question import answer, preset
+    from reports.data.load import load
+
+    watched = Watched(browser, many, viewport={"width": width, "height": 900})
+    page = watched.page
+    page.goto(watched.url + "?backend=torch&need=argmax-gradient&k=80&batch=128")
+    names = [line.inner_text() for line in page.query_selector_all("#answers tbody th")]
+    assert len(names) == 2
+    assert names[0].startswith("dense interactions")
+    assert page.inner_text("#answers tbody tr:first-child .use").startswith("B implicit")
+    evidence = collect(load([many.parent.parent / "s.sqlite"]).compared)
+    torch = next(p for p in evidence.counts if p.backend == "torch")
+    asked = replace(preset(evidence), place=torch, need="argmax-gradient", k=80, batch=128)
+    assert [line.kind.energy for line in answer(evidence, asked)][0] == "LinearQuadratic"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watched.said == []
+    watched.context.close()
+
+
 def test_without_scripts_the_preset_question_is_answered_alike(browser: Any, dense: Path):
     plain = browser.new_context(java_script_enabled=False)
     page = plain.new_page()
