@@ -116,10 +116,26 @@ def fetch(
 ) -> dict[str, Path]:
     """Fetch the files of a dataset that are not there yet (or not right) and return them by role."""
     root = Path(folder) if folder is not None else cache_dir()
-    return {
+    files = {
         role: _fetch_file(file, root, base_url, attempts, timeout, progress)
         for role, file in what.files.items()
     }
+    if any(file.sha256 is None for file in what.files.values()):
+        _check_contents(what, files)
+    return files
+
+
+def _check_contents(what: Entry, files: dict[str, Path]) -> None:
+    """Refuse and remove files without a published digest that do not hold the rows, features and labels of theirs."""
+    from bench.datasets.load import check_shape, read_parts
+
+    try:
+        check_shape(what, read_parts(what, files))
+    except GfyValueError as error:
+        for role, file in what.files.items():
+            if file.sha256 is None:
+                files[role].unlink(missing_ok=True)
+        raise FetchError(f"{error}; nothing was kept") from error
 
 
 def _fetch_file(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.store.media import visible
 from bench.store.schema import APPLICATION_ID, COLUMNS, REQUIRED, SCHEMA, RecordsError
 
 FIRST_SCHEMA = 1  # older files are not read
@@ -38,6 +40,18 @@ def sentences(path: Path) -> Iterator[None]:
         else:
             message = f"{path} could not be used ({text})."
         raise RecordsError(message) from error
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that no file can have: one with a null byte, or a longer one than the system allows."""
+    try:
+        path.lstat()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+            reason = error if isinstance(error, ValueError) else error.strerror
+            raise RecordsError(
+                f"{visible(str(path))} cannot be used ({reason}): choose another name."
+            ) from error
 
 
 def check_header(path: Path) -> None:

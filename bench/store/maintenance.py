@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bench.store.files import schema_of
+from bench.store.files import check_name, schema_of
 from bench.store.keys import key_of
 from bench.store.media import csv_text
 from bench.store.read import load, misfits, opened, plain_rows, read
@@ -26,6 +27,7 @@ def export(sources: Sequence[File], out: File, force: bool = False) -> int:
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
         raise RecordsError(f"{target} must end in .parquet or .csv: the ending chooses the format.")
+    check_name(target)
     if target.exists() and not force:
         raise RecordsError(
             f"{target} exists and is left as it is: add --force to replace it, or choose another name."
@@ -47,7 +49,8 @@ def export(sources: Sequence[File], out: File, force: bool = False) -> int:
     except OSError as error:
         raise RecordsError(f"{target} could not be written ({error}).") from error
     finally:
-        half.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made
+            half.unlink()
     return len(frame)
 
 

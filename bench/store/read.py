@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.store.files import check_header, present, schema_of, sentences
+from bench.store.files import check_header, check_name, present, schema_of, sentences
 from bench.store.media import visible
 from bench.store.migration import migrated
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
@@ -61,6 +61,7 @@ def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
     change; a log that no program has open is read from a copy.
     """
     path = Path(path)
+    check_name(path)
     if not path.is_file():
         raise RecordsError(f"There is no result file {path}: `gfy compare --out FOLDER` makes one.")
     try:

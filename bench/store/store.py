@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.store.files import check_header, create, grow, schema_of, sentences
+from bench.store.files import check_header, check_name, create, grow, schema_of, sentences
 from bench.store.keys import complete
 from bench.store.read import frame_of
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
@@ -48,6 +48,7 @@ class Store:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
+        check_name(self.path)
         if self.path.is_dir():
             raise RecordsError(
                 f"{self.path} is a folder; a result store is a file, for example results.sqlite."

@@ -25,6 +25,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     mood = "honest"
+    body = BODY
     ranges: list[str]
 
 
@@ -53,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
                     return
             return
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and mood != "no ranges" else 0
-        body = BODY[start:] if mood != "corrupt" else b"\0" * (len(BODY) - start)
+        body = self.server.body[start:] if mood != "corrupt" else b"\0" * (len(self.server.body) - start)
         self.send_response(206 if asked and mood != "no ranges" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -146,6 +147,23 @@ def test_nothing_wrong_is_left_in_place(server: Server, tmp_path: Path, mood: st
         assert list((tmp_path / "folder").iterdir()) == []
     server.mood = "honest"
     assert fetch(small(server), tmp_path)["all"].read_bytes() == BODY
+
+
+def test_a_file_without_a_digest_is_checked_by_what_it_holds(server: Server, tmp_path: Path) -> None:
+    """As full Mediamill is, whose home publishes no digest."""
+    text = b"0,2 1:0.5 3:-1.25\n1 2:4\n"
+    server.body = text
+    file = File("folder/x.svm", f"http://127.0.0.1:{server.server_port}/x.svm", None)
+    right = Entry("x", "libsvm", {"all": file}, 4, 3, (2,), "here")
+    wrong = Entry("x", "libsvm", {"all": file}, 4, 3, (3,), "here")
+    with pytest.raises(FetchError, match=r"the published files have \[\(3, 4, 3\)\]; nothing was kept"):
+        fetch(wrong, tmp_path)
+    assert not (tmp_path / "folder" / "x.svm").exists()
+    assert fetch(right, tmp_path)["all"].read_bytes() == text
+    server.body = b"\x00 something else"
+    (tmp_path / "folder" / "x.svm").unlink()
+    with pytest.raises(FetchError, match="nothing was kept"):
+        fetch(right, tmp_path)
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:

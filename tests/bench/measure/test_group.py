@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.measure.group import measure_group
 from bench.measure.programs import set_up
 from bench.plan.matrix import plan
 from bench.plan.registry import make_problem
@@ -145,6 +146,39 @@ def test_misbehaving_solvers_are_one_row_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+class Told:
+    """A channel of a worker that keeps what it is told, in its order."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str | None]] = []
+
+    def limit_memory(self, limit: int | None) -> None:
+        pass
+
+    def stopped(self) -> bool:
+        return False
+
+    def rest(self) -> None:
+        pass
+
+    def hand(self, cell: str | None) -> None:
+        self.said.append(("hand", cell))
+
+    def row(self, cell: str, columns: object, evidence: object = None) -> None:
+        self.said.append(("row", cell))
+
+
+def test_a_row_leaves_while_other_cells_are_still_timed() -> None:
+    (group,) = plan(suite(solvers=["CoordinateAscent", "DualNewton"], tolerances=[1e-6])).groups
+    told = Told()
+    measure_group(group, told)
+    first = next(i for i, (what, _) in enumerate(told.said) if what == "row")
+    _, done = told.said[first]
+    others = {cell.name for cell in group.cells} - {done}
+    assert any(what == "hand" and cell in others for what, cell in told.said[first:])
+    assert [what for what, _ in told.said].count("row") == len(group.cells)
+
+
 def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     asked = suite(tolerances=[1e-3])
     facts = environment.row_facts()

@@ -93,6 +93,18 @@ def test_the_report_shows_hostile_names(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
+def test_rows_of_an_unknown_kind_do_not_end_a_report(store: Path, tmp_path: Path) -> None:
+    from reports.pages.render import build_report
+
+    with Store(store) as out:
+        out.put(row("Newer"))
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE rows SET kind = 'of another version' WHERE solver = 'Newer'")
+    page = build_report([store], tmp_path / "report", ["html"])
+    assert "DualNewton" in page.read_text()
+
+
 @pytest.mark.parametrize("column", ["gap", "k", "steady_s"])
 def test_text_in_a_number_column_is_told(store: Path, column: str) -> None:
     with sqlite3.connect(store) as connection:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from bench.store import Store, load
+from bench.store.maintenance import verify
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 HERE = Path(__file__).parent
@@ -59,9 +60,14 @@ def test_rows_are_read_and_none_is_written(kept: Path) -> None:
     script = """
 import pandas, sqlite3
 from bench.store import RecordsError, Store, load
-load(sys.argv[1] + "/compare.sqlite")  # wakes what reading needs
+from bench.store.maintenance import verify
+import shutil, tempfile
+with tempfile.TemporaryDirectory() as spare:  # wakes what reading needs, and leaves the folder as it is
+    copy = shutil.copy(sys.argv[1] + "/compare.sqlite", spare)
+    load(copy), verify(copy)
 become(sys.argv[1])
 assert len(load(sys.argv[1] + "/compare.sqlite")) == 1
+print(verify(sys.argv[1] + "/compare.sqlite"))
 def tried(path):
     with Store(path) as store:
         store.put(dict(kind="compare", status="ok", problem="p", solver="other"))
@@ -74,6 +80,7 @@ for name in ("new.sqlite", "below/new.sqlite", "compare.sqlite"):
     done = as_reader(script, str(kept))
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
+    assert said.pop(0) == str(verify(kept / "compare.sqlite"))
     assert len(said) == 3
     assert all("--out" in line for line in said)
     assert [p.name for p in kept.iterdir() if not p.name.startswith("compare.sqlite")] == []

@@ -52,6 +52,37 @@ def test_merge_keeps_the_better_of_two_rows(tmp_path: Path) -> None:
     assert (again.added, again.replaced) == (0, 0)
 
 
+ODD = {"a folder": ".", "below a file": "text/z", "too long": "n" * 300, "a null byte": "a\0b", "a text": "text",
+       "a link to itself": "loop"}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_places_get_a_sentence_from_merge_and_export(odd: str, tmp_path: Path) -> None:
+    store = fill(tmp_path / "r.sqlite", {"solver": "a"})
+    (tmp_path / "text").write_text("kept")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(RecordsError):
+        merge(tmp_path / ODD[odd], [store])
+    with pytest.raises(RecordsError):
+        merge(tmp_path / "all.sqlite", [tmp_path / ODD[odd]])
+    if odd not in ("a folder", "a text", "a link to itself"):  # an export has an ending, these have none
+        with pytest.raises(RecordsError, match="could not be written|cannot be used"):
+            export([store], tmp_path / f"{ODD[odd]}.csv")
+    assert (tmp_path / "text").read_text() == "kept"
+    assert len(load(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "change", ["gap = 'three'", "key = x'00ff'", "kind = 'unheard of'", "status = 'odd'"]
+)
+def test_a_changed_store_is_not_merged(change: str, tmp_path: Path) -> None:
+    store = fill(tmp_path / "r.sqlite", {"solver": "a"})
+    with sqlite3.connect(store) as connection:
+        connection.execute(f"UPDATE rows SET {change}")
+    with pytest.raises(RecordsError):
+        merge(tmp_path / "all.sqlite", [store])
+
+
 def test_verify_finds_what_was_changed(tmp_path: Path) -> None:
     store = fill(tmp_path / "r.sqlite", {"solver": "a", "tol": 1e-6}, {"solver": "b"})
     assert verify(store) == []
