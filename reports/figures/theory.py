@@ -10,6 +10,7 @@ from reports.figures import (
     theory_calibration,
     theory_dc,
     theory_divergence,
+    theory_items,
     theory_structured,
 )
 
@@ -22,6 +23,13 @@ def studied(frame: pd.DataFrame) -> list[base.Drawn]:
 
 
 def explained() -> list[base.Drawn]:
-    """Return the figures that need no rows: small multiples of the geometric picture, biconjugates, divergences."""
+    """Return the figures that need no rows: small multiples of the geometric picture, biconjugates, divergences,
+    items of propositions."""
     with base.style():
-        return [theory_biconjugate.draw_pictures(), theory_biconjugate.draw(), theory_divergence.draw()]
+        drawn = (
+            theory_biconjugate.draw_pictures,
+            theory_biconjugate.draw,
+            theory_divergence.draw,
+            theory_items.draw,
+        )
+        return [draw() for draw in drawn]

@@ -38,7 +38,7 @@ def page(frame: pd.DataFrame, search: pd.DataFrame) -> str:
         parts += [f"## {title}", "", *_settings(frame, setting), "", *_table(part), "", *_verdict(part), ""]
     parts += ["## What differs from the paper", "", *_differences(frame), ""]
     if len(search):
-        parts += ["## The search", "", *_search(search), ""]
+        parts += ["## The search", "", *_search(search), "", *_searched(search)]
     if len(frame):
         parts += ["## Where the time went", "", *_times(frame, search), ""]
     return "\n".join(parts).rstrip() + "\n"
@@ -65,6 +65,20 @@ def _differences(frame: pd.DataFrame) -> list[str]:
         "pairwise model is trained less far; its wider layers pull the other way. The tuned comparison has neither.",
         "- The search here is per task, on the grid below; its seeds are not among those reported.",
     ]
+
+
+def _searched(search: pd.DataFrame) -> list[str]:
+    """Return the sentence on what `--grid wide` would search and no row has tried, and nothing where all has rows."""
+    missing = [
+        f"{what} ({', '.join(without)})"
+        for what, tried in (
+            ("layers of 256 units", search["hidden"] >= 256),
+            ("weight decay", search["l2"] > 0),
+            ("noise on the observations", search["noise"] > 0),
+        )
+        if (without := sorted(set(search["task"]) - set(search.loc[tried, "task"])))
+    ]
+    return [f"Searched by `--grid wide`, and not run here: {'; '.join(missing)}.", ""] if missing else []
 
 
 def _settings(frame: pd.DataFrame, setting: str) -> list[str]:

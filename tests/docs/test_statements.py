@@ -52,5 +52,4 @@ def test_every_figure_is_drawn_somewhere() -> None:
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / "reports" / "figures").glob("*.py"))
     for name in {line[1] for line in statements() if line[1]}:
         assert f'"{name}"' in source, name
-    with_figure = {line[0].partition(":")[0].split(" ")[0] for line in statements() if line[1]}
-    assert {name.split(" ")[0] for name in PROPOSITIONS} <= with_figure, "each proposition has a figure"
+    assert all(line[1] for line in statements()), "each item has a figure"

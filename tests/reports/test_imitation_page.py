@@ -57,6 +57,18 @@ def test_a_longer_evaluation_replaces_a_shorter_one(put, store: Store) -> None:
     assert line["episodes"].tolist() == [8]
 
 
+def test_the_page_says_what_the_search_has_not_tried(put, store: Store) -> None:
+    put(store, "unary", 1000, 1500.0, name="search")
+    missing = "Searched by `--grid wide`, and not run here: "
+    text = page(seeds_frame(store.frame()), searched := seeds_frame(store.frame(), search=True))
+    assert (
+        f"{missing}layers of 256 units (Hopper-v5); weight decay (Hopper-v5); noise on the observations"
+        in text
+    )
+    assert f"{missing}weight decay (Hopper-v5)." in page(searched, searched.assign(hidden=256, noise=0.1))
+    assert missing not in page(searched, searched.assign(hidden=256, noise=0.1, l2=1e-5))
+
+
 def test_intervals_are_students_and_welchs(rng: np.random.Generator) -> None:
     from scipy import stats
 

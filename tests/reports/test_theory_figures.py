@@ -17,6 +17,7 @@ from reports.figures import (
     theory_calibration,
     theory_dc,
     theory_divergence,
+    theory_items,
     theory_structured,
 )
 
@@ -87,6 +88,31 @@ def test_generalized_divergences_are_never_negative_where_the_usual_ones_are() -
     # (p^2 - 1)^2 - (p^2 - 1)^2 at p' with the touching parabola at 0, which is 1 - 2 p^2: what is left is p^4
     at_zero = data[(data["kind"] == "generalized") & (data["place"] == 0.0)]
     np.testing.assert_allclose(at_zero["divergence"], at_zero["p"] ** 4, atol=1e-12)
+
+
+def test_the_items_hold_and_are_those_of_the_closed_forms() -> None:
+    data = theory_items.items()
+    assert set(data["item"]) == set(theory_items.TITLES)
+    assert (data["larger"] - data["smaller"] >= -1e-12).all()
+
+    def conjugate(u: np.ndarray | float, c: float, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+        """max over [low, high] of u p - p^2/2 - c p^2/2"""
+        p = np.clip(np.asarray(u) / (1 + c), low, high)
+        return np.asarray(u * p - 0.5 * (1 + c) * p**2)
+
+    part = dict(iter(data.groupby("item")))
+    u, y = part["order"]["x"].to_numpy(), part["lipschitz"]["x"].to_numpy()
+    at_y = 0.5 * u - 0.25
+    expected = {
+        "order": (conjugate(u, 2.0), conjugate(u, 1.0)),
+        "continuity": (np.abs(conjugate(u, 1.0) - 0.0625), np.abs(u - 0.5)),  # Phi changes by |u - 1/2| p
+        "smoothness": (np.abs(np.clip(u / 2, 0, 1) - 0.25), (1 + 5**0.5) / 2 * np.abs(u - 0.5)),
+        "sets": (conjugate(u, 1.0, 0.25, 0.75) - at_y, conjugate(u, 1.0) - at_y),
+        "lipschitz": ((y - 0.25) ** 2, 1.5 * np.abs(y - 0.25)),  # the slope of u p - p^2 is steepest at 1
+    }
+    for item, (smaller, larger) in expected.items():
+        np.testing.assert_allclose(part[item]["smaller"], smaller, atol=1e-3)
+        np.testing.assert_allclose(part[item]["larger"], larger, atol=1e-3)
 
 
 def test_the_small_multiples_touch_omega_and_stay_below() -> None:
@@ -162,6 +188,7 @@ def test_all_of_them_are_saved_and_none_is_drawn_without_rows(tmp_path: Path) ->
         "geometry-multiples",
         "biconjugates",
         "divergences",
+        "items",
     ]
     for one in drawn:
         assert base.save(one, tmp_path).startswith("<svg")
