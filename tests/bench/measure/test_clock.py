@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.measure import clock
@@ -137,13 +138,37 @@ def test_staging_is_timed_apart() -> None:
         time.sleep(0.2)
         return x + 1
 
-    compiled, facts = compile_jax(*trace_jax(slow_to_trace, (jax.numpy.zeros(3),)))
+    compiled, facts = compile_jax(trace_jax(slow_to_trace, (jax.numpy.zeros(3),)))
     assert facts["trace_s"] > 0.2
     assert facts["compile_s"] > 0
     assert facts["temp_bytes"] >= 0
     begin = time.perf_counter()
     assert compiled(jax.numpy.zeros(3)).tolist() == [1, 1, 1]
     assert time.perf_counter() - begin < 0.2
+
+
+def test_a_program_that_may_call_the_host_is_timed_as_a_user_calls_it() -> None:
+    jax = pytest.importorskip("jax")
+
+    def twice_on_host(x: Any, tol: float) -> Any:
+        return jax.pure_callback(lambda z: np.asarray(z) * 2, x, x) + tol
+
+    def rarely_on_host(x: Any, tol: float) -> Any:
+        return jax.lax.cond(tol > 1, twice_on_host, lambda x, tol: 2 * x + tol, x, tol)
+
+    def seconds(function: Any) -> float:
+        program = Program(lambda: function(x, 1e-3), jax.block_until_ready)
+        rotate([program], 5, 1.0)
+        assert program.best is not None
+        return program.best
+
+    x = jax.numpy.arange(3.0)
+    mine, _ = compile_jax(trace_jax(rarely_on_host, (x, 1e-3)))
+    compilations: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, _, **__: compilations.append(event))
+    assert mine(x, 1e-3).tolist() == pytest.approx([1e-3, 2.001, 4.001])
+    assert not [event for event in compilations if "backend_compile" in event]
+    assert seconds(mine) < 1.5 * seconds(jax.jit(rarely_on_host))
 
 
 def test_seconds_in_which_a_process_stood_still_do_not_count(
@@ -191,8 +216,8 @@ def test_a_program_that_calls_the_host_is_told_apart() -> None:
     def on_host(x: Any) -> Any:
         return jax.lax.fori_loop(0, 2, lambda _, y: jax.pure_callback(lambda z: z, x, y), x)
 
-    assert calls_host(trace_jax(on_host, (x,))[0])
-    assert not calls_host(trace_jax(lambda x: x + 1, (x,))[0])
+    assert calls_host(trace_jax(on_host, (x,)).program)
+    assert not calls_host(trace_jax(lambda x: x + 1, (x,)).program)
 
 
 def test_a_quick_program_fills_its_turn() -> None:
