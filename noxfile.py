@@ -73,7 +73,7 @@ def tests_slow(session: nox.Session) -> None:
 
 @in_everything()
 def tests_portable(session: nox.Session) -> None:
-    """Repeat the numerical tests as other processors would run them, and print a table: `-- --short` for a few."""
+    """Repeat the numerical tests as other processors would run them, with a table: `-- --covering` for three runs."""
     run(session, "python", "tests/portable.py", *session.posargs)
 
 

@@ -3,11 +3,16 @@
     python tests/portable.py                       every setting
     python tests/portable.py oldest MKL_CBWR=AVX2  some of them
     python tests/portable.py --short               the two that differ most, on few files (as .ci/run does)
+    python tests/portable.py --covering            three that hold every value of every variable, on the numerical files
     python tests/portable.py -- -k newton          what follows -- is given to pytest
 
 The libraries choose their loops by the processor they find. These variables let them choose as on another one, so that
 no tolerance rests on the rounding of one processor. A setting that the processor at hand does not know is passed over
 by the library itself.
+
+Each of these variables speaks to another library: MKL (the matrices of torch), ATen (its other loops), OpenBLAS (those
+of NumPy), XLA and Numba. So `--covering` needs three runs: each value of each variable, and each number of threads, is
+in one of them. Where one fails, the single settings that it is made of say which library is at fault.
 """
 
 from __future__ import annotations
@@ -29,6 +34,15 @@ FEW = (
     "tests/solvers/test_dual_newton.py",
     "tests/solvers/test_low_rank_kernel.py",
     "tests/solvers/test_chunks.py",
+)
+# Files that hold sentences, refusals and imports, which no processor's rounding changes.
+WORDS = (
+    "tests/gfy/test_bad_input.py",
+    "tests/gfy/test_explain.py",
+    "tests/gfy/test_long_use.py",
+    "tests/gfy/test_told.py",
+    "tests/gfy/test_wrong_arguments.py",
+    "tests/solvers/test_cuda_lowering.py",
 )
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
 Environment = dict[str, str]
@@ -60,10 +74,12 @@ def settings() -> dict[str, Environment]:
         "MKL_CBWR": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell",
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", **threads(2),
     }  # fmt: skip
+    found["avx512"] = {"MKL_CBWR": "AVX512", **threads(4)}  # and what else the processor at hand has
     return found
 
 
 SHORT = ("oldest", "avx2")
+COVERING = ("oldest", "avx2", "avx512")  # tests/test_structure.py holds that no value is missing
 
 
 def repeat(name: str, environment: Environment, pytest: list[str]) -> tuple[str, bool]:
@@ -102,12 +118,17 @@ def main(given: list[str]) -> int:
     )
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(known))
     parser.add_argument("--short", action="store_true", help=f"{' and '.join(SHORT)} on {len(FEW)} files")
+    parser.add_argument(
+        "--covering", action="store_true", help=f"{', '.join(COVERING)} on the numerical files"
+    )
     chosen = parser.parse_args(mine)
-    names = chosen.settings or (list(SHORT) if chosen.short else list(known))
+    few = SHORT if chosen.short else COVERING if chosen.covering else tuple(known)
+    names = chosen.settings or list(few)
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown settings {', '.join(unknown)}; known are {', '.join(known)}")
     named = any((ROOT / word.partition("::")[0]).exists() for word in further)
-    places = () if named else FEW if chosen.short else PLACES
+    numerical = ("tests/gfy", "tests/solvers", *(f"--ignore={name}" for name in WORDS))
+    places = () if named else FEW if chosen.short else numerical if chosen.covering else PLACES
     pytest = ["-n", "2", "-m", "not slow", *places, *further]
     rows = []
     for name in names:

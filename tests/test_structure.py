@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,3 +119,12 @@ def test_a_framework_that_is_asked_for_is_seen(source: str, count: int) -> None:
 )
 def test_a_class_that_is_asked_for_is_seen(source: str, count: int) -> None:
     assert len(list(asked(source, {"Pairwise", "Metric"}))) == count
+
+
+def test_three_runs_hold_every_setting_of_the_portable_tests() -> None:
+    made = runpy.run_path(str(ROOT / "tests" / "portable.py"))
+    known = made["settings"]()
+    held = {pair for name in made["COVERING"] for pair in known[name].items()}
+    missing = {name: left for name, single in known.items() if (left := set(single.items()) - held)}
+    assert not missing, f"--covering never tries {missing}"
+    assert all((ROOT / name).is_file() for name in made["WORDS"])
