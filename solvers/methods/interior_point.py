@@ -19,6 +19,7 @@ from gfy.numerics.spd import responder
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
 from solvers import verdict
+from solvers.again import again, better
 from solvers.loop import check, iterate, solution
 from solvers.methods.last_digits import finish
 from solvers.methods.newton_system import responder_at, slope_at
@@ -27,6 +28,9 @@ _LEAST = 1e-30  # the smallest p at which an entropy is asked for its gradient
 _BACK = 0.995  # of the way to the nearest bound is as far as a step goes
 _MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
 _STEPS = 60  # more are never of use: rounding has won
+# eps above which a linear Omega leaves steps without digits: D is as large as 1 / eps, and the sum of p is what is
+# left when such numbers cancel; the examples that this leaves unsolved are solved in double precision
+_COARSE = 1e-10
 _DEEP = 1e-3  # times Stop.tol: the relative gap asked for, far enough for the last Newton step in p
 
 
@@ -95,6 +99,19 @@ class InteriorPoint:
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
     ) -> Solution:
         check(self, problem, v)
+        found = self._once(problem, v, p0, stop)
+        backend = backend_of(v)
+        if not problem.regularizer.zero or backend.eps(found.p) < _COARSE:
+            return found
+        here, start = backend.stop_gradient((v, p0))
+
+        def more(found: Solution) -> Solution:
+            return better(problem, here, found, again(_Once(), problem, here, start, stop, found.converged))
+
+        return backend.cond(found.converged.all(), lambda found: found, more, found)
+
+    def _once(self, problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) -> Solution:
+        """Return the solution in the precision of v."""
         backend = backend_of(v)
         v = backend.stop_gradient(v)
         deep = replace(stop, tol=_DEEP * stop.tol, max_steps=min(stop.max_steps, _STEPS))
@@ -159,6 +176,15 @@ class InteriorPoint:
             xp.where(better, error, state.error),
             xp.where(spent, xp.full_like(noise, math.inf), noise),
         )
+
+
+class _Once(InteriorPoint):
+    """Solve without a second look, which is then in double precision on the host."""
+
+    def solve(
+        self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
+    ) -> Solution:
+        return self._once(problem, v, p0, stop)
 
 
 def _responder(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], Callable[[Array], Array]]:
