@@ -27,7 +27,7 @@ class _Known(NamedTuple):
 
 
 _KNOWN: dict[str, _Known] = {}
-_OWNERS: dict[type, str] = {}  # the framework of a class of arrays, once one of them was seen
+_OWNERS: dict[type, str] = {}  # the framework of each class of arrays that was seen so far
 
 
 def register_backend(
@@ -185,7 +185,8 @@ def is_floating(x: Any) -> bool:
     return dtype is not None and "float" in dtype_name(dtype)
 
 
-@cache  # a dtype takes longer to print than an array of it to be summed
+# The answer is kept, because printing a dtype takes longer than summing a small array of it.
+@cache
 def dtype_name(dtype: Any) -> str:
     """Return the name of a dtype without the name of its framework: "float32", "bfloat16", "int64"."""
     return str(dtype).rpartition(".")[2]
@@ -194,7 +195,7 @@ def dtype_name(dtype: Any) -> str:
 def floating_leaf(tree: Any) -> Any:
     """Return the first array of a tree that holds floating-point numbers; a solution takes its dtype.
 
-    Where there is none (v holds indices only), the first array in float32.
+    Where there is none (v holds indices only), return the first array, cast to float32.
     """
     arrays = [leaf for leaf in leaves(tree) if hasattr(leaf, "dtype")]
     for leaf in arrays:

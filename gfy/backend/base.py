@@ -1,6 +1,6 @@
 """Define the primitives that a framework must offer. Arithmetic is written once against `xp`; the rest is here.
 
-A tree is a nest of tuples, lists and dicts of arrays (see `gfy.backend.tree`).
+A tree consists of nested tuples, lists and dicts of arrays (see `gfy.backend.tree`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class WithCaptured(NamedTuple):
 class Capture(NamedTuple):
     """Hold the arrays that a function captured, and the function with these arrays as its first argument.
 
-    fn: takes `WithCaptured(first, arrays)` where the given function takes `first`; the given function itself where
-    nothing was captured.
+    fn: takes `WithCaptured(first, arrays)` where the given function takes `first`; it is the given function itself
+    where nothing was captured.
     arrays: the captured arrays, in the order of their first use.
     program: what the function computes apart from these arrays; None where nothing is remembered between calls.
     """
@@ -38,7 +38,9 @@ class Capture(NamedTuple):
 
 class Backend(Protocol):
     name: str
-    staged: bool  # functions are traced and compiled: shapes must not depend on values, and loops are the backend's
+    # True where functions are traced and compiled: shapes must then not depend on values, and a loop must be
+    # the backend's own.
+    staged: bool
 
     @property
     def xp(self) -> Any:
@@ -90,7 +92,7 @@ class Backend(Protocol):
     def wants_gradient(self, *trees: Tree) -> bool:
         """Return whether an array requires a derivative that is recorded while operations run (never true in JAX)."""
 
-    # functions of the user's
+    # functions that the user wrote
 
     def capture(self, fn: Callable[..., Array], *args: Tree) -> Capture:
         """Return the arrays that fn captured, where the framework does not notice that they change or are
@@ -162,8 +164,9 @@ class Backend(Protocol):
     def fused(self, name: str, *arrays: Array) -> Callable[..., Any] | None:
         """Return this framework's function for the named expression in fewer passes, or None where it has none.
 
-        Who asks has a general formula. The names: "inner" (a, b), "clip" (x, low, high), "sigmoid" (x), "extremes" (x),
-        "pairwise_difference" (u, A, p, q, slope) and "free_coordinates" (D, hessian).
+        The caller must have a general formula for the case None. The names are: "inner" (a, b), "clip" (x, low,
+        high), "sigmoid" (x), "extremes" (x), "pairwise_difference" (u, A, p, q, slope), "dense_difference" (u, U, p,
+        q, slope) and "free_coordinates" (D, hessian).
         """
 
     def astype(self, x: Array, dtype: str) -> Array:
@@ -205,16 +208,17 @@ class Backend(Protocol):
         """Return host(*trees) where the computation runs on the processor, other(*trees) elsewhere; both have
         one shape.
 
-        A staged function may be lowered for another platform than that of the machine it is staged on: the choice is
-        made when it is lowered. Ask `on_host` first, which knows of several devices.
+        A staged function may be lowered for another platform than that of the machine on which it is staged, so the
+        choice is made when it is lowered. Call `on_host` first: it returns False where arrays lie over several
+        devices.
         """
 
     def callback(self, fn: Callable[..., Any], like: Tree, *trees: Tree, batched: bool = False) -> Tree:
         """Return fn(*trees as NumPy), run on the host; the result has the shape and dtype of `like`, one
         array or several.
 
-        `batched`: fn takes further axes in front of its arguments, of length 1 where an argument has none; otherwise
-        a mapped function is called example by example.
+        `batched`: fn accepts further axes in front of its arguments, of length 1 where an argument has none. Without
+        it a function that is mapped over a batch is called once per example.
         """
 
     # the machine

@@ -1,8 +1,8 @@
 """Define what frameworks without staging share: plain Python loops, and answers that NumPy can give.
 
-A backend that derives from `Eager` must say `name`, `xp`, `asarray`, `to_numpy` and its derivatives (`vjp`,
-`value_and_grad`, `jvp`, `gradient`, `hessian_product`, `custom_vjp`, `attach`); what else it does better than NumPy
-it overrides. `gfy.backend.register_backend` then makes it known.
+A backend that derives from `Eager` must define `name`, `xp`, `asarray`, `to_numpy` and its derivatives (`vjp`,
+`value_and_grad`, `jvp`, `gradient`, `hessian_product`, `custom_vjp`, `attach`). It overrides whatever else it does
+better than NumPy. `gfy.backend.register_backend` then makes it known.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Eager:
         return fn
 
     def symmetric_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
-        # by central differences: the maps that come here are piecewise smooth
+        # Central differences are accurate enough, because the maps that come here are piecewise smooth.
         xp = self.xp
         least = 1e-300 if self.eps(x) < 1e-10 else 1e-30
         step = self.eps(x) ** 0.375 * (1 + xp.max(xp.abs(x), axis=-1, keepdims=True))
@@ -83,7 +83,7 @@ class Eager:
         ahead, behind = (fn(x + sign * step * direction) for sign in (1, -1))
         return (ahead - behind) / (2 * step)
 
-    # functions of the user's
+    # functions that the user wrote
 
     def capture(self, fn: Callable[..., Any], *args: Any) -> Capture:
         return Capture(fn, (), None)
@@ -140,7 +140,7 @@ class Eager:
         return nullcontext()
 
     def later(self, fn: Callable[..., None], *trees: Any) -> None:
-        pass  # nothing is staged: what can be read has been read
+        pass  # Nothing is staged, so every value could be read at once.
 
     def on_host(self, *arrays: Any) -> bool:
         return True
@@ -151,7 +151,7 @@ class Eager:
     # the machine
 
     def keep_float64(self) -> None:
-        pass  # arrays are of double precision where they are asked to be
+        pass  # The arrays have double precision wherever their caller asks for it.
 
     def device(self, name: str) -> Any:
         return name
@@ -163,7 +163,7 @@ class Eager:
         return None
 
     def restart_peak(self, name: str) -> None:
-        pass  # nothing is counted
+        pass  # This framework counts no bytes.
 
     def one_thread(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -180,7 +180,8 @@ def _solve(system: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """Return Y [..., k, r] with system Y = rhs, or NaN for an example whose system is singular."""
     try:
         return np.linalg.solve(system, rhs)
-    except np.linalg.LinAlgError:  # one singular system refuses the whole batch: each is then taken alone
+    except np.linalg.LinAlgError:
+        # NumPy refuses the whole batch for one singular system, so each system is solved alone.
         if system.ndim == 2:
             return np.full_like(rhs, np.nan)
         both = np.broadcast_shapes(system.shape[:-2], rhs.shape[:-2])

@@ -1,7 +1,8 @@
 """Convert closures in JAX: the arrays that a function captured become one of its arguments.
 
-A custom derivative rule and a function that was staged earlier do not see the arrays that a function captured: the
-first gives them no derivative, the second keeps the values of its first call. As an argument they have both.
+A custom derivative rule and a function that was staged earlier do not see the arrays that a function captured. The
+rule gives these arrays no derivative, and the staged function keeps the values of its first call. An array that is an
+argument has a derivative and its present value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def captured(fn: Callable[..., Any], *args: Any) -> Capture:
     program = _program(fn, args)
     arrays = tuple(c for c in program.consts if isinstance(c, jax.Array))
     rest = tuple(_digest(c) for c in program.consts if not isinstance(c, jax.Array))
-    # a Python number that fn captured stands in the text: another value is another program
+    # A Python number that fn captured stands in the program's text, so another number gives another program.
     return Capture(Converted(fn) if arrays else fn, arrays, (str(program.jaxpr), rest))
 
 
@@ -30,8 +31,8 @@ def captured(fn: Callable[..., Any], *args: Any) -> Capture:
 class Converted:
     """Represent fn with the arrays that it captured taken from its first argument, a `WithCaptured`.
 
-    The function is traced again at every use, since solvers evaluate it for other numbers of examples too; captured
-    arrays are recognised by the order of their first use.
+    The function is traced again at every use, because solvers evaluate it for other numbers of examples too. The
+    captured arrays are recognised by the order of their first use.
     """
 
     fn: Callable[..., Any]

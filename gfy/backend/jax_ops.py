@@ -61,7 +61,8 @@ class JaxBackend:
         return jax.jvp(lambda q: self.gradient(fn, q), (x,), (direction,))[1]
 
     def symmetric_product(self, fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
-        return jax.jvp(fn, (x,), (direction,))[1]  # pushed forward, it can be transposed again
+        # a forward derivative, because JAX can transpose it once more
+        return jax.jvp(fn, (x,), (direction,))[1]
 
     def constant(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -73,11 +74,12 @@ class JaxBackend:
         return captured(fn, *args)
 
     def output_shape(self, fn: Callable[..., Any], *args: Any) -> tuple[int, ...]:
-        # a new function at every call: JAX remembers the shapes of one it knows, also where it captured something else
+        # A new function is made at every call: JAX remembers the shapes of a function that it knows, even
+        # where that function has captured other arrays since.
         return tuple(getattr(jax.eval_shape(lambda *some: fn(*some), *args), "shape", ()))
 
     def widened(self, fn: Callable[..., Any], dtype: str) -> Callable[..., Any]:
-        return fn  # arrays of two dtypes meet in the wider one
+        return fn  # JAX computes with arrays of two dtypes in the wider one.
 
     def narrows(self, fn: Callable[..., Any], *args: Any) -> bool:
         return narrows(fn, *args)
@@ -99,7 +101,8 @@ class JaxBackend:
 
         @solution.defjvp
         def rule(primals: Any, tangents: Any) -> Any:
-            v, here = primals[0], solution(*primals)  # so that derivatives of this rule see p move as well
+            # `here` depends on v, so that derivatives of this rule see p move as well.
+            v, here = primals[0], solution(*primals)
             _, moved = jax.jvp(lambda w: image(w, here), primals[:1], tangents[:1])
             solve, transpose_solve, product = system(v, here)
             if product is None:
@@ -111,7 +114,7 @@ class JaxBackend:
         return solution(v, p)
 
     def first_order(self, p: Any) -> Any:
-        return p  # the rule of `attach` is itself differentiable
+        return p  # The rule of `attach` is differentiable itself.
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = jax.checkpoint(fn)
@@ -150,7 +153,7 @@ class JaxBackend:
         return solve
 
     def fused(self, name: str, *arrays: Any) -> Callable[..., Any] | None:
-        return None  # XLA fuses what it is given
+        return None  # XLA fuses the operations by itself.
 
     def astype(self, x: Any, dtype: str) -> Any:
         return jnp.asarray(x).astype(dtype)
@@ -185,7 +188,8 @@ class JaxBackend:
         return set()
 
     def on_host(self, *arrays: Any) -> bool:
-        # where a staged function will run is not known yet: with one device there is no doubt
+        # It is not known yet where a staged function will run; there is no doubt where only one device
+        # exists.
         return jax.default_backend() == "cpu" and jax.device_count() == 1
 
     def by_platform(self, host: Callable[..., Any], other: Callable[..., Any], *trees: Any) -> Any:
@@ -215,10 +219,10 @@ class JaxBackend:
         return int(counts["peak_bytes_in_use"]) if "peak_bytes_in_use" in counts else None
 
     def restart_peak(self, name: str) -> None:
-        pass  # the allocator keeps its highest mark
+        pass  # The allocator cannot reset its highest count.
 
     def one_thread(self) -> AbstractContextManager[Any]:
-        return nullcontext()  # the number of threads is fixed once the framework has started
+        return nullcontext()  # JAX cannot change its number of threads once it has started.
 
     def eps(self, x: Any) -> float:
         return float(jnp.finfo(x.dtype).eps)

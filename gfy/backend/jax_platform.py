@@ -1,7 +1,7 @@
 """Define a JAX function that is chosen when it is lowered: one for the processor and another elsewhere.
 
-`jax.lax.platform_dependent` traces both; here the other is traced only where it is lowered, so that a path which the
-machine at hand does not take costs nothing. No derivative passes.
+`jax.lax.platform_dependent` traces both functions. Here `other` is traced only where it is lowered, so a path that
+this machine does not take costs nothing. Derivatives do not pass through.
 """
 
 from __future__ import annotations

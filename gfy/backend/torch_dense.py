@@ -1,7 +1,7 @@
 """Compute Phi(v, p) - Phi(v, q) of the dense quadratic energy in eager torch, at constant p and q, with one read of U.
 
-The gradient in U is 1/2 (p p^T - q q^T), one product of [k, 2] by [2, k] per example. Autograd would make four matrices
-of U's size for it, which takes longer than the solve.
+The gradient in U is 1/2 (p p^T - q q^T), one product of [k, 2] by [2, k] per example. Autograd would make four
+matrices of U's size for it, and that takes longer than the solve.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import torch
 
 from gfy.protocols import Array
 
-_SMALL = 2**17  # numbers of U: below, products of matrices of two columns cost more than two passes
+# Numbers in U. Below this, a product of matrices of two columns takes longer than two passes over U.
+_SMALL = 2**17
 
 
 def difference(u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
@@ -26,7 +27,8 @@ class _Difference(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Array, U: Array, p: Array, q: Array, slope: Array | None) -> Array:
         d = p - q
-        bent = (d[..., None, :] @ U)[..., 0, :]  # U is symmetric, and a row times it is read in order
+        # d is multiplied as a row, because memory is then read in order; U is symmetric.
+        bent = (d[..., None, :] @ U)[..., 0, :]
         ctx.save_for_backward(p, q)
         scores = u if slope is None else u + slope
         return torch.linalg.vecdot(torch.add(scores, bent, alpha=0.5), d) + torch.linalg.vecdot(bent, q)

@@ -1,6 +1,6 @@
 """Differentiate functions that a user wrote in torch, and run such functions in a wider dtype.
 
-A function may capture what it likes, an nn.Module for instance: its parameters then still receive their derivatives.
+A function may capture any tensors, for instance the parameters of an nn.Module; they still receive their derivatives.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _variable(x: Any) -> Any:
 
 
 def _grad(out: Any, q: Any, weights: Any, keep: bool) -> tuple[Any]:
-    if not out.requires_grad:  # fn does not depend on q, or is linear in it
+    if not out.requires_grad:  # fn does not depend on q, or it is linear in q
         return (torch.zeros_like(q),)
     found = torch.autograd.grad(out, q, weights, create_graph=keep, allow_unused=True, materialize_grads=True)
     return (found[0],)

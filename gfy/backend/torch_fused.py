@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-_WORTH = 0.9  # of the coordinates: where fewer are free, a system of the free ones alone is smaller
+# This is a share of the coordinates. Where fewer of them are free, the system of the free ones alone is
+# enough smaller to be faster.
+_WORTH = 0.9
 
 
 def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
@@ -25,7 +27,7 @@ def find(name: str, *arrays: Any) -> Callable[..., Any] | None:
 
 def inner(a: Any, b: Any) -> Any:
     """Return <a, b> over the last axis as a product of matrices, which is one kernel."""
-    if b.numel() == b.shape[-1] and a.shape == b.shape:  # one example: no product is written
+    if b.numel() == b.shape[-1] and a.shape == b.shape:  # one example: no array of products is made
         return torch.dot(a.reshape(-1), b.reshape(-1)).reshape(b.shape[:-1])
     return torch.linalg.vecdot(a, b)
 
@@ -41,7 +43,8 @@ def extremes(x: Any) -> tuple[float, float]:
 def free_coordinates(D: Any, hessian: Any) -> tuple[Any, ...] | None:
     """Return D [..., k] and hessian [..., k, k] on the coordinates with D > 0, and the maps of vectors there and back.
 
-    Every example gets as many coordinates as the one that has most of them; None where nearly all are free.
+    Every example gets as many coordinates as the example that has most free ones. The answer is None where nearly all
+    coordinates are free.
     """
     count = int((D > 0).sum(-1).max()) if D.numel() else 0
     if not 0 < count <= _WORTH * D.shape[-1]:

@@ -17,7 +17,9 @@ from gfy.backend.torch_recompute import recomputed
 from gfy.backend.torch_staged import Measured
 from gfy.backend.tree import leaves, tree_map, unflatten
 
-_CALLS = 4  # times as many examples at a time as a cache holds: eager torch pays for every call
+# This many times the examples that fit the cache are computed at once, because eager torch takes a fixed time
+# per call.
+_CALLS = 4
 
 
 class TorchBackend(Eager):
@@ -134,7 +136,7 @@ class TorchBackend(Eager):
         if not isinstance(x, torch.Tensor):
             return np.asarray(x)
         host = x.detach().cpu()
-        if host.dtype == torch.bfloat16:  # NumPy has no such dtype; float32 holds every value of it
+        if host.dtype == torch.bfloat16:  # NumPy has no bfloat16; float32 holds every value of it
             host = host.float()
         array: np.ndarray = host.numpy()
         return array
@@ -195,7 +197,8 @@ class TorchBackend(Eager):
 class _Custom(torch.autograd.Function):
     """Run forward(*args) -> (out, residuals) with backward(residuals, cotangent); the args are given as flat leaves.
 
-    One class for all: a class made at every call is a cycle that keeps its residuals until garbage is collected.
+    All calls share one class. A class made at every call would be part of a reference cycle, which keeps its
+    residuals until Python collects garbage.
     """
 
     @staticmethod
@@ -216,7 +219,7 @@ def _pulled_back(out: Any, inputs: Any, cotangent: Any = None, keep: bool = Fals
     the graph."""
     flat = [leaf for leaf in leaves(inputs) if _is_variable(leaf)]
     found: Any = [None] * len(flat)
-    if out.requires_grad:  # not where the function ignores its arguments
+    if out.requires_grad:  # It is False where the function ignores its arguments.
         found = torch.autograd.grad(out, flat, cotangent, retain_graph=keep, allow_unused=True)
     grads = iter(found)
 

@@ -1,8 +1,8 @@
 """Compute Phi(v, p) - Phi(v, q) of the pairwise energy in eager torch, at constant p and q, with few kernels.
 
-With d = p - q it is <u, d> - 1/2 <A^T d, A^T (2 p - d)>; its gradient is d in u and q (A^T q)^T - p (A^T p)^T in A.
-Autograd would keep and walk the products of every inner product. Beside a fast solver that is most of a training
-step's time, and so is every array of this size that is asked for anew.
+With d = p - q the difference is <u, d> - 1/2 <A^T d, A^T (2 p - d)>. Its gradient in u is d, and its gradient in A is
+q (A^T q)^T - p (A^T p)^T. Autograd would keep and walk the products of every inner product. Beside a fast solver this
+takes most of the time of a training step, and so does every new array of this size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class _Difference(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Array) -> Any:
         (g,) = cotangents
         A, p, q, along_p, along_d = ctx.saved_tensors
-        if torch.is_grad_enabled():  # differentiated again: what was kept knows nothing of A
+        if torch.is_grad_enabled():
+            # The gradient is differentiated again, and the saved products do not depend on A for autograd.
             along_p, along_d = _across(A, p), _across(A, p - q)
         weight = g[..., None]
         in_A = q[..., None] * (weight * (along_p - along_d))[..., None, :]

@@ -1,7 +1,7 @@
 """Recompute in the backward pass of torch: nothing but the inputs is kept after the forward pass.
 
-`torch.utils.checkpoint` keeps every node of the graph, whose small pieces scatter the heap: after 1000 steps the
-process had grown by 1.4 GB, most of it holes. Here the forward pass builds no graph at all.
+`torch.utils.checkpoint` keeps every node of the graph, and these many small objects fragment the heap: after 1000
+steps the process had grown by 1.4 GB, most of it unused. Here the forward pass builds no graph.
 """
 
 from __future__ import annotations

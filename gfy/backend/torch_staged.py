@@ -1,7 +1,7 @@
 """Run functions of torch tensors as programs of XLA, with their derivatives, where this was measured to be faster.
 
-Tensors are handed over as views and answers are copied into memory that torch owns. One program computes the values and
-the gradient of their sum; a derivative of the derivative is left to eager torch.
+JAX reads the tensors without a copy, and the answers are copied into memory that torch owns. One program computes the
+values and the gradient of their sum. A derivative of that gradient is left to eager torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gfy.errors import GfyWarning
 
 _SHAPES = 32  # programs that one function keeps, one per shape of its arguments
 _TRIALS = 5  # staged calls after which the slower way is dropped
-_KINDS = (torch.Tensor, torch.nn.Parameter)  # not what derives from them
+_KINDS = (torch.Tensor, torch.nn.Parameter)  # classes that derive from these are not served
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
 
 Function = Callable[..., tuple[Any, Any]]
@@ -47,12 +47,13 @@ class Measured:
         wanted: tuple[int, ...] = ()
         if torch.is_grad_enabled():
             wanted = tuple(i for i, x in enumerate(flat) if x.requires_grad)
-            if wanted and wanted[-1] >= len(moving):  # a target wants a derivative
+            if wanted and wanted[-1] >= len(moving):
+                # An argument after v (a target, for instance) requires a derivative.
                 return self._fn(v, *rest)
         shape = tree_map(lambda _: 0, (v, rest))
         key = (wanted, _hashable(shape), *((x.shape, x.dtype) for x in flat))
         way = self._ways.pop(key, None) or _Way(self._fn, shape, wanted)
-        self._ways[key] = way  # the last one used is the last one dropped
+        self._ways[key] = way  # The one that was used last is dropped last.
         if len(self._ways) > _SHAPES:
             self._ways.popitem(last=False)
         return way(flat, after)
@@ -135,7 +136,7 @@ class _Program:
 
         self._alone = jax.jit(outputs)
         self._both = jax.jit(both)
-        self._one: Any = None  # the cotangent of a sum
+        self._one: Any = None  # ones, the cotangent of the sum of the values
 
     def __call__(self, flat: Sequence[Any]) -> tuple[Any, Any]:
         if not self.wanted:
@@ -181,7 +182,7 @@ class _Staged(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         flat, program, (g,) = ctx.saved_tensors, ctx.program, cotangents
-        if torch.is_grad_enabled():  # differentiated again: that is left to torch
+        if torch.is_grad_enabled():  # The gradient is differentiated again; torch does that.
             values, _ = program.eager(flat)
             moving = [flat[i] for i in program.wanted]
             found = torch.autograd.grad(values, moving, g, create_graph=True, materialize_grads=True)
@@ -218,7 +219,7 @@ def _watched() -> bool:
 def _hashable(shape: Any) -> Any:
     try:
         hash(shape)
-    except TypeError:  # it holds dicts or lists
+    except TypeError:  # the tree holds dicts or lists
         return str(shape)
     return shape
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-_SIGNS = (
-    "vmap:",
-    "setup_context",
-)  # of torch.func: a loop that asks for values, a backward pass without a rule
+# Errors of torch.func hold these texts: "vmap:" where a loop asks for values, "setup_context" where a
+# backward pass has no rule.
+_SIGNS = ("vmap:", "setup_context")
 
 
 def refusal(error: Exception) -> str | None:

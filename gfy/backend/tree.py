@@ -1,8 +1,8 @@
 """Inputs and solver states are small trees: tuples, lists and dicts of arrays, and what JAX knows as a tree.
 
-The values of a dict are visited in the order of its sorted keys, as JAX visits them, so that leaf number n is the same
-leaf in both frameworks. Classes that are registered with JAX (modules of equinox, states of flax) are opened as JAX
-opens them.
+The values of a dict are visited in the order of its sorted keys, as JAX does, so that leaf number n is the same leaf
+in both frameworks. Instances of classes that are registered with JAX (modules of equinox, states of flax) are opened
+in the same way as JAX opens them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_SEQUENCES = (tuple, list)  # a union made at every call takes longer than the test
+_SEQUENCES = (tuple, list)  # isinstance is slower with a union of types that is made at every call
 _NODES: dict[type, bool] = {}  # whether the instances of a class are nodes of a JAX tree
 
 
@@ -36,7 +36,7 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 def leaves(tree: Any) -> Iterator[Any]:
     """Return every leaf, from left to right."""
-    found: list[Any] = []  # a list is filled faster than generators hand their leaves on
+    found: list[Any] = []  # Filling a list is faster than passing every leaf through nested generators.
     _collect(tree, found)
     return iter(found)
 
@@ -49,7 +49,7 @@ def keys(tree: dict[Any, Any]) -> list[Any]:
 def _collect(tree: Any, found: list[Any]) -> None:
     if isinstance(tree, _SEQUENCES):
         for part in tree:
-            if _NODES.get(type(part)) is False:  # an array, mostly
+            if _NODES.get(type(part)) is False:  # in most cases an array
                 found.append(part)
             else:
                 _collect(part, found)
@@ -75,7 +75,8 @@ def _is_node(x: Any) -> bool:
             _NODES[type(x)] = False
             return False
         jax = sys.modules.get("jax")
-        if jax is None or not hasattr(jax, "tree_util"):  # not imported, or only just being imported
+        if jax is None or not hasattr(jax, "tree_util"):
+            # JAX is not imported, or its import has not finished.
             return False
         known = _NODES[type(x)] = not jax.tree_util.all_leaves([x])
     return known
