@@ -1,6 +1,6 @@
 """Define scalar functions that stay exact at their boundaries, written once for every array namespace.
 
-Kinks are resolved the same way in both frameworks: `clip` has derivative 1 at its bounds, `relu` 0 at zero.
+Both frameworks give the same derivative at a kink: `clip` has derivative 1 at its bounds, and `relu` has 0 at zero.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ def one_hot_of_largest(scores: Array) -> Array:
 
 def matvec(matrix: Array, x: Array) -> Array:
     """Multiply [..., n, k] by [..., k] -> [..., n]; batch axes are broadcast."""
-    if (
-        matrix.ndim == 2
-    ):  # shared by the batch: one product of matrices instead of one read of it for every example
+    # A matrix that the batch shares is read once, in one product of matrices, instead of once per example.
+    if matrix.ndim == 2:
         return x @ namespace(matrix).matrix_transpose(matrix)
     return (matrix @ x[..., None])[..., 0]
 
@@ -77,11 +76,11 @@ def symmetric_matvec(matrix: Array, x: Array) -> Array:
     """Multiply as `matvec` does, for a symmetric [..., k, k]. torch multiplies a row by a matrix twice as
     fast as by a column.
 
-    Where the matrix is differentiated it stays a column: its derivative in both frameworks is g x^T, not x g^T.
+    Where the matrix is differentiated the vector stays a column: the derivative in both frameworks is then g x^T, and
+    not x g^T.
     """
-    as_row = matrix.ndim > 2 and not getattr(
-        matrix, "requires_grad", True
-    )  # an array that says that it is constant
+    # ^The row form is used only where the array itself says that it requires no gradient.
+    as_row = matrix.ndim > 2 and not getattr(matrix, "requires_grad", True)
     return (x[..., None, :] @ matrix)[..., 0, :] if as_row else matvec(matrix, x)
 
 

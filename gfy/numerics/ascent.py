@@ -1,8 +1,8 @@
 """Maximise a smooth function of a vector for a whole batch, by gradient ascent with Barzilai-Borwein steps.
 
-Small searches over v (biconjugates) and over parameters (the convex-concave procedure) need no more. A step
-is kept only where it improves by a tenth of what its slope promised, so the value never falls; a refused step
-is tried again at a quarter of its length.
+Small searches over v (biconjugates) and over parameters (the convex-concave procedure) need no better method. A step
+is accepted only where it improves the value by at least a tenth of what the slope predicts, so the value never falls
+by more than rounding; a refused step is tried again at a quarter of its length.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Ascent(NamedTuple):
     gradient: Array
     length: Array
     done: Array  # [...] bool
-    steps: Array  # [] how many evaluations so far
+    steps: Array  # [] the number of evaluations so far
 
 
 def ascend(value_and_grad: Callable[[Array], tuple[Array, Array]], x: Array, stop: Stop) -> Ascent:
@@ -43,7 +43,7 @@ def ascend(value_and_grad: Callable[[Array], tuple[Array, Array]], x: Array, sto
         trial = state.x + step
         value, gradient = value_and_grad(trial)
         slope = dot(step, state.gradient)
-        # rounding must not refuse the last steps, whose promise is below the resolution of the value
+        # The last steps improve the value by less than its rounding, and must not be refused for that.
         slack = 4 * eps * (1 + xp.abs(state.value))
         good = (value >= state.value + 0.1 * slope - slack) & ~state.done
         kept = good[..., None]

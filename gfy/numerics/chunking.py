@@ -1,12 +1,13 @@
 """Choose how many examples are computed at a time: on a processor, as many as its cache holds.
 
-Work that reads an example's matrix more than once is then one trip to memory, not one for every reading.
+Work that reads the matrix of an example several times then fetches it from memory once.
 """
 
 from __future__ import annotations
 
 SIZE = 2**20  # bytes
-HEAVY = 2**15  # bytes an example: work on lighter ones is calls more than reads
+# Bytes per example. For lighter examples the time per call matters more than the time of reading.
+HEAVY = 2**15
 
 
 def holds(weight: int, batch: int) -> int | None:

@@ -1,8 +1,8 @@
 """Find p_Omega of gamma times an f-divergence where sum p is fixed, one example at a time, in compiled code.
 
 The search is that of `gfy.sets.threshold`, number by number: a bracketed Newton root, a second one relative to the
-first, and two steps that repair rounding. Differences are taken in the order in which they are written.
-This module imports numba: it is imported where compiled loops may be used.
+first, and two steps that repair rounding. Differences are taken in the order in which they are written. This module
+imports numba, so it is imported only where compiled loops may be used.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -14,11 +14,8 @@ import numpy as np
 
 from gfy.numerics.native import exact
 
-JENSEN_SHANNON, FROM_END, FROM_ONE = (
-    0,
-    1,
-    2,
-)  # kinds: the others are powers, with s measured from an end or from f'(1)
+# The kinds of f: Jensen-Shannon's, and powers whose s is measured from an end of f' or from f'(1).
+JENSEN_SHANNON, FROM_END, FROM_ONE = (0, 1, 2)
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = 1e-280
 _MOST_STEPS = 200
@@ -107,7 +104,8 @@ def search(theta, tau, low, high, total, q, ends, gamma, kind, b, scale, whole, 
     for _ in range(_MOST_STEPS):
         sums, weight, spread = respond(theta, tau, q, ends, gamma, kind, b, scale, p, D)
         excess = sums - total
-        # a function of the sum that is a line in tau where all scores are equal: Newton's steps on it are few
+        # This function of the sum is a straight line in tau where all scores are equal, so Newton's method on
+        # it takes few steps.
         level = slope(sums / whole, kind, b, scale)
         ahead = whole * inverse(level, kind, b, scale)[1] * (level - wanted)
         low = tau if excess >= 0 else low
@@ -151,7 +149,9 @@ def roots(theta, q, low, high, total, gamma, kind, b, scale, p, D, found):
     ends, wide, near = np.empty((4, k)), np.empty((4, k)), np.empty(k)
     share, alone = np.empty(k), np.empty(k)
     whole = 0.0
-    free = True  # the sum implies the upper bounds, which would hide the slope at the end of the bracket
+    # The sum implies the upper bounds. They are then left out, because they would set the slope to 0 at the
+    # end of the bracket.
+    free = True
     for j in range(k):
         whole += q[j]
         free = free and low[j] == 0 and total <= high[j]

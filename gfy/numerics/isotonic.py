@@ -1,7 +1,8 @@
 """Solve isotonic regression by pooling adjacent violators, for decreasing rows of scores and a decreasing profile w.
 
-Pools are runs of neighbours that share one multiplier. The answer has the sum of w in each of them: s less the mean
-of s - w (Euclidean), or exp(s) scaled to the sum of w (entropic). Neighbours are pooled until the multipliers fall.
+A pool is a run of neighbours that share one multiplier. In each pool the answer sums to the sum of w: it is s less
+the mean of s - w (Euclidean), or exp(s) scaled to the sum of w (entropic). Neighbours are merged until the
+multipliers decrease along the row.
 References: Best, Chakravarti and Ubhaya (2000), minimising separable convex functions subject to simple chain
 constraints; Blondel, Teboul, Berthet and Djolonga (2020), fast differentiable sorting and ranking.
 """
@@ -22,7 +23,7 @@ def pooled(s: np.ndarray, w: np.ndarray, entropic: bool) -> tuple[np.ndarray, np
     """Return (p, first, after), [n, k] each: the answers for rows s, and where the pool of each position
     starts and ends.
 
-    s [n, k] falls along each row, w [k] falls too (and is at least 0 where `entropic`).
+    s [n, k] decreases along each row, and so does w [k] (w is at least 0 where `entropic`).
     """
     p = np.empty(s.shape)
     first, after = np.empty(s.shape, dtype=np.int64), np.empty(s.shape, dtype=np.int64)
@@ -38,7 +39,7 @@ def _loop() -> Callable[..., None]:
 def _pool(s: Any, w: Any, entropic: bool, p: Any, first: Any, after: Any) -> None:
     rows, k = s.shape
     begin = np.empty(k, np.int64)
-    gained, owed, level = np.empty(k), np.empty(k), np.empty(k)  # of the pools so far
+    gained, owed, level = np.empty(k), np.empty(k), np.empty(k)  # one number per pool that was found so far
     for row in range(rows):
         top = s[row, 0]
         count = 0

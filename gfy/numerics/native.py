@@ -8,9 +8,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-SWITCH = "GFY_NATIVE"  # the environment variable that, set to 0, keeps every solve in its framework
+SWITCH = "GFY_NATIVE"  # Setting this environment variable to 0 keeps every solve in its framework.
 
-# Sums may be reordered, as in any product of matrices; NaN and infinity keep their meaning.
+# The compiler may reorder sums, as every library does in a product of matrices. NaN and infinity keep their
+# meaning.
 FREEDOM = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -22,16 +23,18 @@ def installed() -> bool:
 
 def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
-    import numba  # takes half a second: modules of compiled loops are imported where they are first used
+    # The import takes half a second, so modules of compiled loops are imported at their first use.
+    import numba
 
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls it but compiled code
+    # Python never calls it, so it needs no wrapper
+    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM, **alone)(loop)
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Return the loop, compiled on first use and kept on disk; it releases the interpreter lock.
 
-    Its file must hold all it calls: the copy on disk is renewed when that file changes.
+    Its file must hold all that it calls, because the copy on disk is renewed when that file changes, and only then.
     """
     import numba
 
@@ -41,7 +44,7 @@ def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
 def exact(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Return the loop, compiled on first use and kept on disk, with sums and differences in the order written.
 
-    Loops of the same file may call each other: the copy on disk is renewed when that file changes.
+    Loops of the same file may call each other, because the copy on disk is renewed when that file changes.
     """
     import numba
 

@@ -1,6 +1,7 @@
 """Compute with half precision: float16 and bfloat16 arrays are computed in float32, and the answer is rounded once.
 
-A multiplier near large scores, the square of a length above 256 and a factorisation do not exist in half precision.
+Half precision cannot hold a multiplier near large scores or the square of a length above 256, and frameworks
+factorise no matrix in it.
 """
 
 from __future__ import annotations

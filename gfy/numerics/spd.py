@@ -20,9 +20,9 @@ def positive_solver(system: Array) -> Callable[[Array], Array]:
 def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
     """Map r to z = (I - J H)^-1 J r, the change of p when scores move by r; H <= 0 is [..., k, k], D and r [..., k].
 
-    J is diag(D), less D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system
-    I - D^1/2 H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move: where sizes may depend on
-    values (eager torch) the system is that of the free ones alone.
+    J is diag(D), minus D D^T / sum D where `balanced` (sum p is fixed). With D^1/2 on both sides the system I - D^1/2
+    H D^1/2 is symmetric and at least I. A coordinate with D = 0 does not move. Where array sizes may depend on values
+    (eager torch), only the system of the other coordinates is solved.
     """
     fused = backend_of(D).fused("free_coordinates", D, hessian)
     found = None if fused is None else fused(D, hessian)
@@ -36,8 +36,9 @@ def responder(hessian: Array, D: Array, balanced: bool) -> Callable[[Array], Arr
 def in_parts(work: Callable[[Array, Array, Array], Array], hessian: Array, D: Array, r: Array) -> Array:
     """Return work(hessian, D, r), on a processor for a few examples at a time, so that each matrix is read once.
 
-    For derivatives, which come once; not inside a solver's loop, where XLA has been seen to wait for itself for ever
-    (a batched factorisation in a loop in a loop on two threads), and whose batch is in parts already.
+    This function is for derivatives, which are computed once. It must not be used inside a solver's loop: XLA was
+    seen to wait for itself without end there (a batched factorisation in a loop in a loop, on two threads). The batch
+    of a solver is already in parts.
     """
     few = _few(hessian, D)
     if few is None:
