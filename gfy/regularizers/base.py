@@ -34,19 +34,16 @@ class Regularizer:
 
     zero: bool = False  # Omega = 0
     quadratic: bool = False  # Omega = curvature / 2 |p|^2 - tilt <1, p>, with curvature = 0 where it is zero
-    separable: bool = (
-        False  # Omega = sum_j omega(p_j), omega strictly convex: what `Separable` declares is there
-    )
-    entropy: str | None = (
-        None  # "shannon", "binary" or "tsallis": gamma times that entropy (alpha is Tsallis's)
-    )
-    divergence_from: str | None = (
-        None  # the name of f where Omega is gamma times an f-divergence from `prior`
-    )
+    # Omega = sum_j omega(p_j) with omega strictly convex; the methods that `Separable` declares exist then.
+    separable: bool = False
+    # "shannon", "binary" or "tsallis" where Omega is gamma times that entropy; alpha belongs to "tsallis".
+    entropy: str | None = None
+    # the name of f where Omega is gamma times an f-divergence from `prior`
+    divergence_from: str | None = None
     gamma: float  # the strength of an entropy or a divergence
     curvature: float = 0.0
     tilt: float = 0.0
-    least: float = -math.inf  # Omega lives where every coordinate is in [least, most]
+    least: float = -math.inf  # Omega is defined where every coordinate is in [least, most].
     most: float = math.inf
 
     @property
@@ -73,7 +70,7 @@ class Regularizer:
         """Return p_Omega(theta), [..., k] -> [..., k]; it is differentiable."""
         raise NotImplementedError(f"{self.name}.argmax")
 
-    # what a separable regularizer says of omega, elementwise
+    # elementwise functions of omega, which a separable regularizer must provide
 
     def coordinate_value(self, p: Array) -> Array:
         """Return omega(p), elementwise."""
@@ -117,7 +114,7 @@ class Regularizer:
         """Return <theta, best - p> - Omega(best) + Omega(p), [...]: L_Omega(theta, p) where best =
         p_Omega(theta) exactly.
 
-        A solver's quick measure of itself; `gap` is an upper bound whatever the accuracy of the argmax map.
+        A solver measures itself with it quickly. `gap` is an upper bound, however inaccurate the argmax map is.
         """
         return dot(theta, best - p) - (self.value(best) - self.value(p))
 
@@ -234,7 +231,7 @@ class Separable(Regularizer):
         if domain.total is None:
             return self.coordinate_argmax(theta, low, high)
         if self.one_point(theta, domain):
-            return 0 * theta + high  # with a derivative, which is zero
+            return 0 * theta + high  # p does not depend on theta, and its derivative is recorded as zero.
         return self.coordinate_argmax(self._shifted(theta, domain), low, high)
 
     @in_single
@@ -263,7 +260,7 @@ class Separable(Regularizer):
 
     def multiplier(self, theta: Array, domain: ConvexSet) -> Array:
         """Return tau [..., 1] of the constraint sum p = total, to the rounding of theta."""
-        # every coordinate is shifted by the same number, but for rounding
+        # Every coordinate is shifted by the same number, up to rounding.
         return namespace(theta).mean(theta - self._shifted(theta, domain), axis=-1)[..., None]
 
     def one_point(self, theta: Array, domain: ConvexSet) -> bool:

@@ -1,16 +1,17 @@
 """Bound L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> from above by weak duality.
 
-The value at an approximate maximiser is a lower bound of Omega*(theta), and a certificate needs an upper one.
+The value at an approximate maximiser is a lower bound of Omega*(theta), and a certificate needs an upper bound.
 
-`separable_bound`: with *any* multipliers of the constraints, t = theta - multipliers, Omega*(theta) is at most
-sum_j omega*(t_j) over the bounds alone, plus what the multipliers earn from the constraints. What is left is a sum of
-coordinate losses omega*(t_j) + omega(p_j) - t_j p_j >= 0, each computed so that nothing cancels near its zero.
+`separable_bound`: let t = theta - multipliers, with *any* multipliers of the constraints. Omega*(theta) is then at
+most sum_j omega*(t_j) over the bounds alone, plus the multipliers times the right-hand sides of the constraints. The
+bound is a sum of coordinate losses omega*(t_j) + omega(p_j) - t_j p_j >= 0, and each is computed so that nothing
+cancels near its zero.
 
-`tangent_bound`: a concave f(q) = <theta, q> - Omega(q) lies below its tangent at *any* q, so that its maximum over C is
-at most f(q) + max_{r in C} <grad f(q), r - q>, which one call of the linear oracle gives.
+`tangent_bound`: a concave f(q) = <theta, q> - Omega(q) lies below its tangent at *any* q, so that its maximum over C
+is at most f(q) + max_{r in C} <grad f(q), r - q>. One call of the linear oracle gives this maximum.
 
-Both hold for a p that misses the constraints by rounding, and for every theta' within `blur` of theta. The rounding of
-their own sums is added: a few eps times the magnitudes that enter, where they cancel.
+Both bounds hold for a p that violates the constraints by rounding, and for every theta' within `blur` of theta. The
+rounding of their own sums is added to them: a few eps times the sizes of the terms, where these cancel.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from gfy.sets.base import ConvexSet
 if TYPE_CHECKING:
     from gfy.regularizers.base import Regularizer, Separable
 
-_ROUNDINGS = 8  # of one elementary expression, in eps
+_ROUNDINGS = 8  # the rounding of one elementary expression, in eps
+# Steps from p towards the middle of C, as shares of the way, for points where a slope is infinite.
 _INWARD = (
     1e-15,
     1e-12,
@@ -35,7 +37,7 @@ _INWARD = (
     1e-3,
     0.1,
     0.5,
-)  # steps from p to the middle of C, where a slope is infinite
+)
 
 
 class GapBound(NamedTuple):
@@ -43,11 +45,10 @@ class GapBound(NamedTuple):
     was found with."""
 
     gap: Array
-    best: Array  # [..., k] p_Omega(theta), as well as it is computed
+    best: Array  # [..., k] p_Omega(theta), as accurate as it can be computed
     off: Array  # [...] an upper bound of the distance of `best` to p_Omega(theta'); infinite where none is known
-    slack: (
-        Array  # [...] the part of the gap, either sign, that p's rounding in the constraints may account for
-    )
+    # [...] the part of the gap, of either sign, that the rounding of p in the constraints may cause
+    slack: Array
 
 
 class _Pull(NamedTuple):
@@ -55,8 +56,9 @@ class _Pull(NamedTuple):
 
     t: Array  # [..., k] theta less the multipliers
     best: Array  # [..., k]
-    missed: Array  # [...] how far `best` can be from p_Omega(theta) because its constraints hold to rounding alone
-    earned: Array  # [...] what the multipliers earn from the constraints beyond what they take from p
+    # [...] how far `best` can be from p_Omega(theta), because its constraints hold only to rounding
+    missed: Array
+    earned: Array  # [...] the sum of multiplier times residual over the constraints, at p
 
 
 def separable_bound(
@@ -71,7 +73,7 @@ def separable_bound(
     eps = backend_of(theta).eps(theta)
     q = regularizer.coordinate_argmax(pull.t, low, high)
     loss, error = regularizer.coordinate_loss(pull.t, q, p, eps)
-    # t is known to within `doubt`; omega* is convex, so that its slope at the far end bounds the change
+    # t is known to within `doubt`. omega* is convex, so its slope at the far end bounds the change.
     doubt = blur + _ROUNDINGS * eps * (xp.abs(pull.t) + regularizer.unit)
     above = regularizer.coordinate_argmax(pull.t + doubt, low, high)
     below = regularizer.coordinate_argmax(pull.t - doubt, low, high)
@@ -99,7 +101,8 @@ def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> 
         matrix, duals = Margins(regularizer).solution(domain.matrix(theta))
         earned = (duals * _short(_margins(domain.matrix(p)), 1.0)).sum(-1)
         missed = namespace(theta).abs(_short(_margins(matrix), 1.0)).sum(-1)
-        # the change of a solution is a mixture of changes along trees, each edge of which carries at most all of it
+        # A change of the solution is a mixture of changes along trees, and no edge of a tree carries more
+        # than the whole change.
         return _Pull(
             domain.flat(domain.matrix(theta) - spread(duals)),
             domain.flat(matrix),
@@ -111,7 +114,8 @@ def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> 
         return _Pull(theta, best, 0 * best.sum(-1), 0 * best.sum(-1))
     tau = regularizer.multiplier(theta, domain)
     earned = tau[..., 0] * _short(p, domain.total)
-    # all coordinates move the same way with the multiplier: together by what the sum is short of
+    # All coordinates move in the same direction with the multiplier, so together they move by the residual of
+    # the sum.
     return _Pull(theta - tau, best, namespace(theta).abs(_short(best, domain.total)), earned)
 
 

@@ -52,7 +52,9 @@ def find(generator: Generator, gamma: float, weights: Any, theta: Array, domain:
     if not roots(scores, q, low, high, float(domain.total or 0.0), float(gamma), *facts, p, slopes, ends):
         return None
 
-    if given.dtype != np.float64:  # what tau loses in this dtype belongs to the part that is added to it
+    if given.dtype != np.float64:
+        # The part of tau that is lost in rounding to this dtype is added to `finer`, the number that is added
+        # to tau.
         tau, eps = ends[:, 0].astype(given.dtype), backend.eps(theta)
         ends[:, 1] += ends[:, 0] - tau
         ends[:, 0] = tau

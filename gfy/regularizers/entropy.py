@@ -57,7 +57,8 @@ class Shannon(Separable):
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
         xp = namespace(theta)
         exponent = theta / self.gamma - 1
-        if not isinstance(high, float):  # before the exponential, which would overflow
+        # The bound is applied before the exponential, which could overflow.
+        if not isinstance(high, float):
             exponent = clip(exponent, -math.inf, _log(high))
         else:
             exponent = clip(exponent, -math.inf, math.log(high) if high > 0 else -math.inf)
@@ -66,7 +67,8 @@ class Shannon(Separable):
     def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
         xp = namespace(theta)
         exponent = theta / self.gamma - 1
-        if not isinstance(high, float):  # far enough to be seen outside
+        # The exponent is clipped one above the bound, so that p is still seen to lie outside it.
+        if not isinstance(high, float):
             exponent = clip(exponent, -math.inf, _log(high) + 1)
         elif 0 < high < math.inf:
             exponent = clip(exponent, -math.inf, math.log(high) + 1)
@@ -158,7 +160,8 @@ class BinaryShannon(Separable):
 
     def coordinate_loss(self, t: Array, q: Array, p: Array, eps: float) -> tuple[Array, Array]:
         loss, error = super().coordinate_loss(t, q, p, eps)
-        # 1 - q is right to eps only: where it is as small, the argmax is missed by what is added here
+        # 1 - q is accurate to eps only. Where it is about as small as eps, q differs from the argmax, and the
+        # loss by what is added here.
         xp = namespace(t)
         rest = 1 - q
         missed = xp.where(
@@ -211,7 +214,8 @@ class Tsallis(Separable):
             )
 
     def coordinate_flatness(self, p: Array) -> Array:
-        return p ** (2 - self.alpha) / self.gamma  # from p: the way over the gradient loses small p
+        # It is computed from p, because a small p is lost by way of the gradient.
+        return p ** (2 - self.alpha) / self.gamma
 
     def coordinate_value(self, p: Array) -> Array:
         return self.gamma * (_power(p, self.alpha) - p) / (self.alpha * (self.alpha - 1))

@@ -1,11 +1,12 @@
 """Define the convex functions f of f-divergences sum_j q_j f(p_j / q_j): f, f', its inverse and 1 / f'', elementwise.
 
-All have f(1) = f'(1) = 0. The alpha family c (u^alpha - 1 - alpha (u - 1)) / (alpha (alpha - 1)) holds all but
-Jensen-Shannon's; its members alpha = 1 and alpha = 0 are limits, and nothing below divides by what vanishes near them.
+All have f(1) = f'(1) = 0. The alpha family c (u^alpha - 1 - alpha (u - 1)) / (alpha (alpha - 1)) holds all of them
+but Jensen-Shannon's. Its members alpha = 1 and alpha = 0 are limits, and no formula below divides by a number that
+vanishes near them.
 
-f' is bounded on one side: below by f'(0) where alpha > 1, above (a pole of the inverse) where alpha < 1 and for
-Jensen-Shannon's. Near that end f'(u) = s is a small difference of large numbers. Where only differences of s matter,
-because sum p is fixed, `from_end()` measures s from there, and nothing cancels.
+f' is bounded on one side: from below by f'(0) where alpha > 1, and from above (where the inverse has a pole) where
+alpha < 1 and for Jensen-Shannon's. Near that end f'(u) = s is a small difference of large numbers. Where only
+differences of s matter, because sum p is fixed, `from_end()` measures s from that end, and nothing cancels.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from gfy.backend import namespace
 from gfy.numerics.arithmetic import xlogx
 from gfy.protocols import Array
 
-_FLAT = 0.25  # an |alpha - 1| below which f' is nearly a logarithm, and is measured from f'(1) always
+# For an |alpha - 1| below this, f' is nearly a logarithm and is always measured from f'(1).
+_FLAT = 0.25
 
 
 class Generator(Protocol):
@@ -83,7 +85,7 @@ class Power:
 
     def value(self, u: Array) -> Array:
         if self.alpha >= 0.5:
-            # u L(u) is 0 at 0, whatever L is
+            # u box_cox(u) is 0 at u = 0, whatever box_cox gives there.
             found = (_times(u, box_cox(u, self.alpha - 1)) - (u - 1)) / self.alpha
         else:
             found = ((u - 1) - box_cox(u, self.alpha)) / (1 - self.alpha)

@@ -37,7 +37,7 @@ class Quadratic(Separable):
 
     def chord(self, p: Array, q: Array) -> Array:
         slope = p + q
-        slope *= -0.5 * self.curvature  # in place where arrays can be written to
+        slope *= -0.5 * self.curvature  # in place, where the framework allows it
         slope += self.tilt
         return slope
 
@@ -54,18 +54,18 @@ class Quadratic(Separable):
         return namespace(p).full_like(p, 1 / self.curvature)
 
     def divergence(self, p: Array, q: Array) -> tuple[Array, Array]:
-        # nothing cancels, so gaps far below the rounding of the values are still seen
+        # Nothing cancels in this form, so gaps far below the rounding of the values remain accurate.
         return 0.5 * self.curvature * (p - q) ** 2, p == p
 
     def excess(self, theta: Array, best: Array, p: Array) -> Array:
-        # factored: nothing cancels, so gaps far below the rounding of the values are still seen
+        # Nothing cancels in this product, so gaps far below the rounding of the values remain accurate.
         return ((best - p) * (theta + self.tilt - 0.5 * self.curvature * (best + p))).sum(-1)
 
     def gap(self, theta: Array, p: Array, domain: ConvexSet, blur: Array | float = 0.0) -> GapBound:
         bound = super().gap(theta, p, domain, blur)
         if not domain.ball:
             return bound
-        # the projection on a ball is a formula, right to rounding
+        # The projection onto a ball is a closed formula, which is accurate to rounding.
         wrong = blur + 4 * backend_of(theta).eps(theta) * namespace(theta).abs(theta)
         size = namespace(theta).sqrt(dot(wrong, wrong)) / self.curvature
         return bound._replace(off=size + 16 * backend_of(theta).eps(theta) * domain.radius)
@@ -81,9 +81,9 @@ class Quadratic(Separable):
 
     @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:
-        p = self.argmax(
-            theta, domain
-        )  # not detached: second derivatives of a projection are those of its face
+        # p is not detached, because second derivatives of the conjugate need the derivative of the
+        # projection.
+        p = self.argmax(theta, domain)
         return dot(theta, p) - self.value(p)
 
     def strong_convexity(self, domain: ConvexSet) -> float:
@@ -129,7 +129,7 @@ class SquaredNorm(Quadratic):
 class Gini(Quadratic):
     """Represent Gini's negentropy Omega(p) = gamma / 2 <p, p - 1>, whose argmax map on the simplex is the sparsemax.
 
-    The paper prints the opposite sign, which is concave.
+    The paper prints the opposite sign, with which Omega would be concave.
 
     Args:
         gamma: the weight, a positive number; 1.0 by default.
@@ -222,7 +222,7 @@ class Zero(Regularizer):
     def jacobian_product(self, theta: Array, domain: ConvexSet, x: Array) -> Array:
         if domain.ball:
             return super().jacobian_product(theta, domain, x)
-        return namespace(x).zeros_like(x)  # a vertex: piecewise constant in theta
+        return namespace(x).zeros_like(x)  # the argmax is a vertex, which is piecewise constant in theta
 
     def lipschitz(self, domain: ConvexSet, k: int) -> float:
         return 0.0

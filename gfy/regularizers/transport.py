@@ -1,12 +1,13 @@
 """Compute argmax maps of separable regularizers on doubly stochastic matrices by Newton's method on 2n multipliers.
 
-P_ij = q(theta_ij - a_i - b_j) with q the regularizer's scalar argmax map. The multipliers minimise the convex
-sum_ij omega*(theta_ij - a_i - b_j) + sum a + sum b, whose Hessian is B D B^T for D = diag(q') and B the row
-and column sums. As in `threshold`, one last differentiable Newton step carries the exact derivative.
+P_ij = q(theta_ij - a_i - b_j), where q is the regularizer's scalar argmax map. The multipliers minimise the convex
+sum_ij omega*(theta_ij - a_i - b_j) + sum a + sum b. Its Hessian is B D B^T, where D = diag(q') and B takes row and
+column sums. As in `threshold`, one last differentiable Newton step gives the exact derivative.
 
-Where the scores differ by much more than omega' can (a small gamma), almost every q' is zero and Newton's method
-from afar fails. The regularizer is therefore first taken s times as large, and s falls to 1 by a factor per stage,
-each stage starting from the multipliers of the one before. The unknown is X = (theta - a - b) / s itself, not the
+Where the scores differ by much more than omega' can (a small gamma), almost every q' is zero, and Newton's method
+fails when it starts far away. The regularizer is therefore first multiplied by s > 1, and s falls to 1 by a constant
+factor per stage. Each stage starts from the multipliers of the stage before. The unknown is X = (theta - a - b) / s,
+and not the multipliers: near the solution X is of the size of omega', so its digits are not lost beside large scores.
 multipliers: near the solution it is of the size of omega', and its digits are not lost beside large scores.
 """
 
@@ -27,7 +28,8 @@ _SHORTEST = 1e-9
 _REACH = 4.0  # the longest step, in differences of omega' between 1/4 and 3/4
 _STAGE = 8.0  # s falls by this factor
 _ROUGH = 0.05  # the error of the margins at which a stage ends
-_CAP = 2.0  # entries are at most 1: a cap above it is never active at the solution, and nothing overflows
+# Entries are at most 1 at the solution, so a cap above 1 is not active there; it prevents overflow before.
+_CAP = 2.0
 
 
 class _State(NamedTuple):
@@ -49,7 +51,8 @@ class Margins:
         scores = backend.stop_gradient(self._solved(fixed)) + (theta - fixed)
         matrix, slope = self._primal(scores)
         correction = solve(self._hessian(backend.stop_gradient(slope), backend.eps(theta)), _sums(matrix) - 1)
-        # only its derivative is wanted: in a null direction of the Hessian its value is rounding blown up
+        # Only the derivative of the correction is used. In a null direction of the Hessian its value is
+        # magnified rounding.
         return self._primal(scores - spread(correction - backend.stop_gradient(correction)))[0]
 
     def solution(self, theta: Array) -> tuple[Array, Array]:
@@ -77,7 +80,8 @@ class Margins:
             matrix, slope = self._primal(X)
             excess = _sums(matrix) - 1
             error = xp.max(xp.abs(excess), axis=-1)
-            # where the support splits the Hessian is singular: a ridge that fades with the error keeps steps short
+            # The Hessian is singular where the support splits. A ridge that decreases with the error keeps
+            # the steps short.
             ridge = 1e-3 * xp.where(error < 1, error, xp.ones_like(error))
             direction = solve(self._hessian(slope, eps, ridge), excess)
             longest = xp.max(xp.abs(direction), axis=-1)
@@ -104,9 +108,11 @@ class Margins:
             advance = ~last & (after <= _ROUGH)
             following = xp.where(state.scale > _STAGE, state.scale / _STAGE, one)
             ratio = xp.where(advance, state.scale / following, one)[..., None, None]
-            # near the end rounding decides: keep the better of the two, and stop when neither improves
+            # Near the end rounding decides. The better of both points is kept, and the search stops when the
+            # step does not improve.
             better = ~last | (after < error) | (expected > 64 * eps * unit)
-            # a shift of a row is a multiplier: its largest entry stays as it was when the stage changes
+            # A shift of a whole row is a multiplier, so the row's largest entry may stay as it was when the
+            # stage changes.
             peak = xp.max(moved, axis=-1)[..., None]
             moved = xp.where(better[..., None, None], peak + (moved - peak) * ratio, X)
             return _State(
@@ -132,7 +138,8 @@ class Margins:
     def jacobian_product(self, theta: Array, x: Array) -> Array:
         backend = backend_of(theta)
         matrix = backend.stop_gradient(self.argmax(theta))
-        # q' at the solution, read from p itself: theta - multipliers = omega'(p) wherever p is free
+        # q' at the solution is computed from p itself, because theta - multipliers = omega'(p) wherever p is
+        # free.
         slope = self._slope_at(matrix)
         shift = solve(self._hessian(slope, backend.eps(theta)), _sums(slope * x))
         return slope * (x - spread(shift))
@@ -165,7 +172,7 @@ class Margins:
         system = xp.concat([top, bottom], axis=-2)
         wide = backend.asarray([[float(i == j) for j in range(2 * n)] for i in range(2 * n)], like=slope)
         largest = xp.max(rows, axis=-1)
-        # where every q' is zero any step will do
+        # Where every q' is zero, any step is allowed, and the ridge only keeps the system regular.
         ridge = (ridge + 16 * eps) * xp.where(largest > 0, largest, xp.ones_like(largest))
         return system + ridge[..., None, None] * wide
 

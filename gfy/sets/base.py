@@ -30,11 +30,12 @@ class ConvexSet:
     compact: bool = True
     whole: bool = False  # C is all of R^k
     banded: bool = False  # C = {low <= p <= high, and sum p = total where there is one}: see `bounds`
-    total: float | None = None  # what the coordinates of every p in C sum to, where C is banded by it
+    # the sum of the coordinates of every p in C, where C is banded with a fixed sum
+    total: float | None = None
     simplex: bool = False  # C = {p >= 0, sum p = 1}
     stochastic: bool = False  # C holds n x n matrices with rows and columns of sum 1: see `matrix` and `flat`
     ball: bool = False  # C = {|p| <= radius}, the Euclidean ball
-    radius: float  # of the ball
+    radius: float  # the radius of the ball
     finite: bool = False  # C is the hull of `points` [n, k]
     ranked: bool = False  # C is the hull of the permutations of `profile(k)`: see `entropic`
 
@@ -112,8 +113,8 @@ class ConvexSet:
 class BandSet(ConvexSet):
     """Represent {p : low <= p <= high, and sum p = total where a total is given}.
 
-    Reals, boxes and (capped) simplices are all of this form, so every separable regularizer has the same
-    argmax map on them: per coordinate, after shifting the scores by one multiplier (see `threshold`).
+    Reals, boxes and (capped) simplices all have this form, so a separable regularizer has the same argmax map on
+    them: it is taken per coordinate, after the scores are shifted by one multiplier (see `threshold`).
     """
 
     banded = True
@@ -126,7 +127,7 @@ class BandSet(ConvexSet):
         xp = namespace(p)
         low, high = self.bounds(p)
         if isinstance(low, float) and isinstance(high, float):
-            # two passes, and nothing as large as p in between
+            # Two passes over p make no further array of its size.
             outside = xp.maximum(low - xp.min(p, axis=-1), xp.max(p, axis=-1) - high)
         else:
             outside = xp.max(xp.maximum(low - p, p - high), axis=-1)
@@ -138,7 +139,7 @@ class BandSet(ConvexSet):
     def project(self, x: Array) -> Array:
         if self.total is None:
             return clip(x, *self.bounds(x))
-        from gfy.regularizers.quadratic import SquaredNorm  # the projection is its argmax map
+        from gfy.regularizers.quadratic import SquaredNorm  # The projection is the argmax map of SquaredNorm.
 
         return SquaredNorm().argmax(x, self)
 

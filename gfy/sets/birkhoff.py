@@ -21,8 +21,8 @@ _MOST_ROWS = 8
 class Birkhoff(ConvexSet):
     """Represent the Birkhoff polytope: n x n matrices with non-negative entries whose rows and columns sum to 1.
 
-    Its vertices are the permutations. Points are stored row by row in the last axis, [..., n * n]; `matrix` and
-    `flat` go between the two forms.
+    Its vertices are the permutation matrices. Points are stored row by row in the last axis, [..., n * n]; `matrix`
+    and `flat` convert between the two forms.
 
     Raises:
         GfyValueError: where the last axis of a point is no square number.
@@ -55,7 +55,7 @@ class Birkhoff(ConvexSet):
         return namespace(matrix).reshape(matrix, (*matrix.shape[:-2], matrix.shape[-1] * matrix.shape[-2]))
 
     def project(self, x: Array) -> Array:
-        from gfy.regularizers.quadratic import SquaredNorm  # the projection is its argmax map
+        from gfy.regularizers.quadratic import SquaredNorm  # The projection is the argmax map of SquaredNorm.
 
         return SquaredNorm().argmax(x, self)
 

@@ -104,7 +104,7 @@ def _project_weights(points: Array, x: Array) -> Array:
     """Return argmin_{w in simplex} |w @ points - x|^2 by an active-set method on the host; the face it found
     is solved here.
 
-    On its face the projection is affine in x: one Newton step there is exact, and carries the derivative.
+    On its face the projection is affine in x, so one Newton step there is exact and gives the derivative.
     """
     backend = backend_of(x)
     xp = backend.xp
@@ -127,8 +127,9 @@ def _project_weights(points: Array, x: Array) -> Array:
 def _nearest(points: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return weights of the point of the hull nearest to each row of x.
 
-    Non-negative least squares on the points seen from x, with one more equation asking for a sum of 1: the sum
-    it settles for is then scaled away, since only the direction of the weights matters for the first part.
+    It solves non-negative least squares on the points minus x, with one more equation that asks for a sum of 1. The
+    solution misses that sum, and is scaled to it afterwards, because the direction of the weights alone is determined
+    by the first part.
     """
     from scipy.optimize import nnls
 

@@ -1,7 +1,7 @@
 """Describe polyhedral sets for interior-point methods: p = x E with G x + g >= 0 and A x = a.
 
-Boxes and simplices have x = p; the points of a hull are weighted, x are the weights. The rows of G are plus or minus
-unit vectors, so that the barrier of the inequalities has a diagonal Hessian.
+Boxes and simplices have x = p. The points of a hull are weighted, and x are the weights. The rows of G are plus or
+minus unit vectors, so that the barrier of the inequalities has a diagonal Hessian.
 """
 
 from __future__ import annotations
@@ -93,18 +93,17 @@ def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
         if domain.total is not None:
             A, a = np.ones((1, k)), np.asarray([domain.total])
             if low.min() >= 0 and domain.total <= high.min():
-                high = np.full(k, np.inf)  # implied by the sum
+                high = np.full(k, np.inf)  # The sum implies the upper bound.
         G = np.concatenate([np.eye(k)[np.isfinite(low)], -np.eye(k)[np.isfinite(high)]])
         if not len(G):
-            return None  # no inequality: the argmax map is linear
+            return None  # Without an inequality the argmax map is linear.
         g = np.concatenate([-low[np.isfinite(low)], high[np.isfinite(high)]])
         start = np.asarray(domain.center(np.zeros(k)))
     elif isinstance(domain, Birkhoff):
         n = domain.side(k)
         eye, ones = np.eye(n), np.ones((1, n))
-        A = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])[
-            :-1
-        ]  # the last sum follows from the others
+        # The last sum is left out, because it follows from the others.
+        A = np.concatenate([np.kron(eye, ones), np.kron(ones, eye)])[:-1]
         a, G, g, start = np.ones(2 * n - 1), np.eye(k), np.zeros(k), np.full(k, 1 / n)
     elif isinstance(domain, ConvexHull):
         E = domain.points
@@ -112,7 +111,8 @@ def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:
         A, a, G, g, start = np.ones((1, n)), np.ones(1), np.eye(n), np.zeros(n), np.full(n, 1 / n)
     else:
         return None
-    # a set without an inside is widened a little: this description shows the way, the map p_Omega gives the point
+    # A set without interior points is widened by about 1e-6, so that a barrier exists. This description
+    # serves for the way only; the map p_Omega gives the point.
     g = np.maximum(g, 1e-6 * (1 + np.abs(start).max()) - G @ start)
     arrays = (None if x is None else backend_of(like).asarray(x, like=like) for x in (E, G, g, A, a, start))
     return Polyhedron(*arrays)

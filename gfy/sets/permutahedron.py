@@ -23,9 +23,10 @@ _MOST_COORDINATES = 8
 class Permutahedron(ConvexSet):
     """Represent the hull of all permutations of w [k] (permutahedron), whose vertices are rankings of k items.
 
-    Its linear oracle sorts, its Euclidean projection sorts and pools neighbours (isotonic regression), O(k log k), and
-    so does its entropic projection, the argmax map of Shannon's entropy (w must not be negative then). Sorting and
-    pooling run on the host, compiled where numba is installed; derivatives are those of the pools, in the framework.
+    Its linear oracle sorts. Its Euclidean projection sorts and then pools neighbours (isotonic regression) in O(k log
+    k). So does its entropic projection, which is the argmax map of Shannon's entropy and needs w >= 0. Sorting and
+    pooling run on the host, compiled where numba is installed; derivatives are those of the pools, and are computed
+    in the framework.
 
     Args:
         w: the numbers that are permuted, one per coordinate [k] in any order; k, k - 1, ..., 1 by default, so that the
@@ -61,9 +62,8 @@ class Permutahedron(ConvexSet):
     @in_single
     def project(self, x: Array) -> Array:
         pools = _Pools(self, x, entropic=False)
-        moved = x - backend_of(x).stop_gradient(
-            x
-        )  # zero: p is right already, and only its derivative is added
+        # `moved` is zero: p is right already, and only its derivative is added.
+        moved = x - backend_of(x).stop_gradient(x)
         return pools.p + (moved - pools.sums(moved) / pools.count)
 
     @in_single

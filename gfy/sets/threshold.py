@@ -1,12 +1,11 @@
 """Find tau with sum_j q(theta_j - tau) = total for a non-decreasing q: the multiplier of the constraint sum p = total.
 
-Newton's step on a piecewise smooth equation can cycle between two breakpoints for ever, so every evaluated point
-becomes an end of a bracket, a step must fall strictly inside it, and one that does not halve the excess is followed
-by a bisection.
-Where the scores are so large beside omega' that no number of their dtype is a good enough tau, the search goes on
-relative to the tau it found: theta - tau is exact near it, and resolves what theta does not.
-The last steps are taken outside the loop, differentiably: dtau = <q', dtheta> / <q', 1> is then exact in both
-modes of differentiation without a rule of its own.
+Newton's steps on a piecewise smooth equation can cycle between two breakpoints without end. Every evaluated point
+therefore becomes an end of a bracket, a step must end strictly inside the bracket, and a step that does not halve the
+excess is followed by a bisection. Where the scores are so large beside omega' that no number of their dtype is an
+accurate enough tau, the search continues relative to the tau that it found: theta - tau is exact near it, and has
+digits that theta does not have. The last steps are taken outside the loop and are differentiable. dtau = <q', dtheta>
+/ <q', 1> is then exact in both modes of differentiation, without a custom rule.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class Multiplier(NamedTuple):
 
 class _Bracket(NamedTuple):
     tau: Array  # [..., 1] the point to evaluate next
-    low: Array  # sum too large here
-    high: Array  # sum too small here
+    low: Array  # at this tau the sum is too large
+    high: Array  # at this tau the sum is too small
     least: Array  # half the excess before a Newton step; infinite after a bisection
-    step: Array  # [] how many so far
+    step: Array  # [] the number of steps so far
     done: Array  # [..., 1] bool
     met: Array  # [..., 1] bool: the sum is right
 
@@ -54,8 +53,9 @@ def threshold(
     """Return theta - tau, tau in [low, high] [..., 1], with sum argmax(theta - tau) = total; slope is
     argmax's derivative.
 
-    `straight` [..., 1] -> [..., 1] gives, for a sum s, (m(s) - m(total)) / m'(s) for a function m of the sum that is
-    nearly a line in tau, so that Newton's steps on it are few; s - total by default. With `known` nothing is searched.
+    `straight` [..., 1] -> [..., 1] takes a sum s and gives (m(s) - m(total)) / m'(s), where m is a function for which
+    m(sum) is nearly a straight line in tau, so that few Newton steps are needed. The default is s - total. With
+    `known` nothing is searched.
     """
     backend = backend_of(theta)
     xp = backend.xp
@@ -75,18 +75,21 @@ def threshold(
             low = xp.where(excess >= 0, tau, state.low)
             high = xp.where(excess <= 0, tau, state.high)
             middle = low + (high - low) / 2
-            # a smaller slope leads out of the bracket, or overflows
+            # With a smaller slope the step would leave the bracket or overflow.
             inside = weight * (high - low) > xp.abs(ahead)
             step = ahead / xp.where(inside, weight, xp.ones_like(weight))
-            # a step as short as tau's last digit goes one digit on: either the bracket closes, or a bisection follows
+            # The step is at least as long as one unit in tau's last digit. Either the bracket closes then, or
+            # a bisection follows.
             proposal = tau + xp.sign(ahead) * xp.maximum(xp.abs(step), eps * xp.abs(tau))
             inside = inside & (proposal > low) & (proposal < high)
-            # a step of Newton's that did not halve the excess is followed by a bisection
+            # A Newton step that did not halve the excess is followed by a bisection.
             bisect = ~inside | (xp.abs(excess) > state.least)
             following = xp.where(bisect, middle, proposal)
-            # what the rounding of p, and of scores that are right to their last digit, does to the sum
+            # The sum is met when the excess is at most the rounding of p and of scores that are right to
+            # their last digit.
             met = xp.abs(excess) <= eps * (4 * total + (rate * xp.abs(shifted)).sum(-1)[..., None])
-            # a short step of Newton's would not do: the slope at tau says nothing of what lies beyond a breakpoint
+            # A short Newton step is no reason to stop: the slope at tau does not say what lies beyond a
+            # breakpoint.
             done = state.done | met | (high - low <= 2 * eps * xp.abs(tau))
             kept = state.done
             return _Bracket(
@@ -115,13 +118,15 @@ def threshold(
         least, most = finer.low - finer.tau, finer.high - finer.tau
     else:
         shifted, least, most = (theta - known.tau) - known.finer, known.least, known.most
-    for _ in range(2):  # the first step repairs rounding
+    for _ in range(2):  # The first of the two steps repairs rounding.
         near = backend.stop_gradient(shifted)
         weight = slope(near).sum(-1)[..., None]
         excess = argmax(shifted).sum(-1)[..., None] - total
         step = excess / xp.where(weight > tiny, weight, xp.full_like(weight, float("inf")))
         fixed = backend.stop_gradient(step)
-        taken = clip(fixed, least, most)  # where hardly anything moves with tau, rounding would carry it away
+        # The step is clipped, because where p hardly changes with tau the rounding of the sum would move tau
+        # far away.
+        taken = clip(fixed, least, most)
         shifted = shifted - (taken + (step - fixed))
         least, most = least - taken, most - taken
     return shifted
