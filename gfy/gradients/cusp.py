@@ -1,9 +1,9 @@
 """Differentiate at a cusp of an energy <slope, p> - |p - point| + constant, for instance a Euclidean metric.
 
-Every w with |w| <= 1 bounds -|p - point| from above by <w, p - point>, and where p* = point the least of these bounds
-is the one whose w cancels the gradient of Omega: w = grad Omega(point) - slope. The derivative of the maximum takes
-this w in the place of a slope of |p - point|, which has none there; p* moves with the point. A point inside C is p*
-exactly where |w| <= 1. Where p* = point lies on the boundary of C, or on a flat set, the maximum has no derivative.
+Every w with |w| <= 1 bounds -|p - point| from above by <w, p - point>. Where p* = point, the least of these bounds is
+the one whose w cancels the gradient of Omega: w = grad Omega(point) - slope. The norm |p - point| has no slope there,
+and the derivative of the maximum uses this w in its place; p* moves with the point. A point inside C is p* exactly
+where |w| <= 1. Where p* = point lies on the boundary of C, or on a flat set, the maximum has no derivative.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def at_cusp(problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
     backend = backend_of(v)
     xp = backend.xp
     held, w = _held(problem, found, p), backend.stop_gradient(_balance(problem, found))
-    w = xp.where(held[..., None], w, xp.zeros_like(w))  # an entropy's gradient may be infinite elsewhere
+    # The gradient of an entropy may be infinite elsewhere.
+    w = xp.where(held[..., None], w, xp.zeros_like(w))
     change = dot(w, p - found.point) + dot(found.slope, p) - problem.energy.value(v, p)
     change = change - backend.stop_gradient(change)
     return value + xp.where(held, change, xp.zeros_like(change))

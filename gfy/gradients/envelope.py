@@ -13,9 +13,10 @@ from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 class Envelope(Mode):
     """Differentiate the maximum with p* held fixed: grad Omega^Phi(v) = grad_1 Phi(v, p*(v)).
 
-    This is the cheapest mode: no derivative of the solver is taken. It serves values (the conjugate and the losses
-    built on it) and has no dp*/dv: use `Implicit` or `Unrolled` for the derivative of p* itself. A derivative of its
-    gradient holds p* fixed too and lacks the term of dp*/dv: take second derivatives of a loss through `Implicit`.
+    This is the cheapest mode, because no derivative of the solver is taken. It is for values (the conjugate and the
+    losses that are built on it). It gives no dp*/dv: use `Implicit` or `Unrolled` for the derivative of p* itself.
+    A derivative of its gradient holds p* fixed too, and lacks the term of dp*/dv. Take second derivatives of a loss
+    through `Implicit`.
 
     Raises:
         GfyTypeError: where it is given to `gfy.argmax` or `gfy.ArgmaxLoss`, which need dp*/dv.

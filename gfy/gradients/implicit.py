@@ -1,14 +1,14 @@
 """Differentiate by the implicit function theorem on p = p_Omega(grad_p Phi(v, p)).
 
-With J = dp_Omega/dtheta (symmetric, positive semi-definite, zero where a bound is active: the free set of boxes
-and simplices is inside it) and H the Hessian of Phi in p, differentiating the fixed point gives
+J = dp_Omega/dtheta is symmetric, positive semi-definite, and zero where a bound is active, so it contains which
+coordinates of boxes and simplices are free. H is the Hessian of Phi in p. Differentiating the fixed point gives
 
     (I - J H) dp = J d_v(grad_p Phi) dv.
 
-The right-hand side is the derivative of `fixed_point` at a constant p; the left-hand side is solved by
-elimination where H = -A A^T (Woodbury: an m x m system), by Cholesky's or LU's k x k factors where H is dense,
-by Krylov methods or Neumann series otherwise. Only the direction asked for is solved; in JAX the rule is itself
-differentiable, so that second derivatives follow.
+The right-hand side is the derivative of `fixed_point` at a constant p. The left-hand side is solved by elimination
+where H = -A A^T (Woodbury: an m x m system), by the k x k factors of Cholesky or LU where H is dense, and by Krylov
+methods or Neumann series otherwise. Only the direction that is needed is solved. In JAX the rule is differentiable
+itself, so second derivatives follow.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gfy.protocols import Array, InnerSolver, Input, Solution, Stop
 class Implicit(Mode):
     """Attach dp*/dv to the solution by the implicit function theorem: one linear system per example and derivative.
 
-    At a kink of Omega's map (a coordinate exactly at its bound) the coordinate counts as free: an element of the
-    generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further equations,
-    with their multipliers as unknowns, solved by elimination whatever `linear_solve` says (see
+    At a kink of Omega's map (a coordinate exactly at its bound) the coordinate counts as free. This gives an element
+    of the generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further
+    equations with their multipliers as unknowns. They are solved by elimination, whatever `linear_solve` says (see
     `gfy.gradients.kinks`).
 
     Args:
@@ -96,8 +96,8 @@ class Implicit(Mode):
     ) -> Array:
         """Return p, given as a constant, with dp*/dv attached; p must be the solution to the wanted accuracy.
 
-        A solver that has `response(problem, v, p)` is asked for the compiled r -> (I - J H)^-1 J r, which is used
-        where `linear_solve` is "auto" and it does not answer with None.
+        A solver may have `response(problem, v, p)`, which gives the compiled r -> (I - J H)^-1 J r. It is used where
+        `linear_solve` is "auto" and the answer is not None.
         """
         reason = problem.regularizer.no_argmax(problem.domain)
         if reason is not None:
@@ -108,9 +108,9 @@ class Implicit(Mode):
         if cusp is None:
             return self._attach(problem, v, p, stop, solver)
         where = backend_of(v).xp.where
-        held, moved = (
-            cusp  # the system has no curvature there: it is asked about another point, and not listened to
-        )
+        # The energy has no curvature at a cusp. The system is therefore solved at another point, and its
+        # answer there is not used.
+        held, moved = cusp
         return where(held, moved, self._attach(problem, v, where(held, p + 1, p), stop, solver))
 
     def _attach(

@@ -1,8 +1,8 @@
 """Differentiate at kinks: the maximum is a saddle point, whose multipliers say which slope each rectifier has.
 
-With relu(a) replaced by t a (see `gfy.energies.kinks`), max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t
-in a set that does not depend on v. Where the multipliers t* are unique the derivative of the maximum is dF/dv at (p*,
-t*): the envelope theorem at the saddle point. p* moves with v so that the kinks it lies on stay kinks: they are
+Replace relu(a) by t a (see `gfy.energies.kinks`). Then max_p Phi - Omega = min_t max_p F(v, p, t) - Omega(p), with t
+in a set that does not depend on v. Where the multipliers t* are unique, the derivative of the maximum is dF/dv at
+(p*, t*), by the envelope theorem at the saddle point. p* moves with v so that it stays on its kinks. They are
 equations of the implicit function theorem, with their multipliers as further unknowns.
 """
 
@@ -32,8 +32,8 @@ def unsupported(problem: InnerProblem) -> str | None:
 def at_saddle(problem: InnerProblem, v: Input, p: Array, value: Array, moving: bool = False) -> Array:
     """Return value [...], computed at the solution p, with the derivative in v that the maximum has there.
 
-    Nothing changes for energies without kinks. The multipliers are found where a derivative is asked for; `moving`
-    lets them carry their own derivative in v, which second derivatives need.
+    Nothing changes for energies without kinks. The multipliers are found where a derivative is needed. `moving` gives
+    them their own derivative in v, which second derivatives need.
     """
     if not problem.energy.kinked:
         return at_cusp(problem, v, p, value)
@@ -67,7 +67,7 @@ def multipliers(problem: InnerProblem, v: Input, p: Array) -> Array:
     gives a first guess of the signs, and an energy that is not concave is examined there."""
     try:
         staged = _staged(problem, backend_of(v).name)
-    except TypeError:  # a part that cannot be hashed cannot be remembered either
+    except TypeError:  # A part of the problem cannot be hashed, so the staged function cannot be kept.
         return _solve(problem, v, p)
     return staged(v, p)
 

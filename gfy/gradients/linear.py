@@ -13,11 +13,12 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
 METHODS = ("auto", "dense", "cg", "gmres", "neumann")
-# solve, transpose_solve, product; None for the product where `solve` is an operation that frameworks differentiate
+# (solve, transpose_solve, product). The product is None where frameworks can differentiate `solve`
+# themselves.
 System = tuple[Operator, Operator, Operator | None]
 _RESTART = 30
 _POWER_STEPS = 20
-_POWER_ROOM = 1.3  # the power method finds the largest eigenvalue from below
+_POWER_ROOM = 1.3  # the power method approaches the largest eigenvalue from below
 
 
 def solver_for(method: str, problem: InnerProblem, v: Input, p: Array, theta: Array, tol: float) -> System:
@@ -113,7 +114,7 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
     moved = problem.regularizer.jacobian_product(
         theta[..., None, :], problem.domain, hessian + 0 * theta[..., None, :]
     )
-    transposed = eye - moved  # row j of `moved` is J H e_j: this is (I - J H)^T
+    transposed = eye - moved  # Row j of `moved` is J H e_j, so this is (I - J H)^T.
     system = transpose(transposed)
     return lambda b: solve(system, b), lambda b: solve(transposed, b)
 
@@ -121,7 +122,7 @@ def _dense(problem: InnerProblem, theta: Array, hessian: Array) -> tuple[Operato
 def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> System:
     """Solve dp + J Q^T ds = f, kink * (-Q dp) + (1 - kink) * ds = g, for x = (p, s) side by side; Q is 0 off the kinks.
 
-    By elimination of dp: the small matrix Q J Q^T, with a 1 on the diagonal where there is no kink.
+    dp is eliminated. The small matrix is Q J Q^T, with a 1 on the diagonal where there is no kink.
     """
     backend = backend_of(theta)
     k, n = theta.shape[-1], kink.shape[-1]
@@ -130,7 +131,8 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
     )
     eye = backend.asarray(np.eye(n), like=theta)
     gram = Q @ transpose(moved)
-    # more kinks than directions in which p can move leave their multipliers undetermined: the shortest change is taken
+    # Where p* lies on more kinks than it has directions to move in, their multipliers are not determined. The
+    # ridge then gives the shortest change.
     size = backend.xp.max((gram * eye).sum(-1), axis=-1)[..., None]
     small = gram + eye * (1 - kink + 64 * backend.eps(theta) * kink * size)[..., None, :]
 
@@ -157,8 +159,9 @@ def kink_system(problem: InnerProblem, theta: Array, Q: Array, kink: Array) -> S
 def _neumann(product: Operator, tol: float) -> Operator:
     """Solve by Neumann's series of the damped system: repeat x + w (b - M x) until x rests, with M = I - J H.
 
-    For a concave energy the eigenvalues of M lie between 1 and 1 + r, r the largest of -J H, so that w = 1 / (1 +
-    r / 2) converges whatever r is; the undamped series does so for r < 1 alone. r is found by the power method.
+    For a concave energy the eigenvalues of M lie between 1 and 1 + r, where r is the largest eigenvalue of -J H. With
+    w = 1 / (1 + r / 2) the series converges for every r; without damping it does so for r < 1 only. r is found by the
+    power method.
     """
 
     def run(b: Array) -> Array:
@@ -225,12 +228,12 @@ def _gmres(product: Operator, tol: float) -> Operator:
             def extend(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
                 q, Q, M, column = state
                 before = _norm(q)[..., None]
-                for _twice in range(2):  # orthogonalised twice: Gram-Schmidt alone loses digits
+                for _twice in range(2):
+                    # q is orthogonalised twice, because Gram-Schmidt loses digits when it is done once.
                     q = q - matvec(Q, matvec(transpose(Q), q))
                 length = _norm(q)[..., None]
-                new = (
-                    length > 1e3 * backend.eps(b) * before
-                )  # else the space is complete, and this is rounding
+                # Otherwise the space is complete, and q is rounding.
+                new = length > 1e3 * backend.eps(b) * before
                 q = xp.where(new, q / xp.where(new, length, xp.ones_like(length)), xp.zeros_like(q))
                 image = product(q)
                 here = xp.astype(columns == column, b.dtype)

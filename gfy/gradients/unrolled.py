@@ -12,7 +12,7 @@ from gfy.gradients.base import Mode, solve_constant
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, InnerSolver, Input, Solution, SteppableSolver, Stop
 
-_SHORT = 8  # steps whose graph is kept whole
+_SHORT = 8  # up to this many steps, the graph of every step is kept
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Unrolled(Mode):
     ) -> Solution:
         """Return p after the last step, differentiable, and the error that the solver's state reports there.
 
-        `stop.tol` does not end the steps, whose number is fixed: `converged` says whether it was reached all the same.
+        `stop.tol` does not end the steps, because their number is fixed. `converged` says whether it was reached.
         """
         assert isinstance(solver, SteppableSolver)
         backend = backend_of(v)

@@ -113,7 +113,7 @@ class Loss:
     def predict(self, v: Any, p0: Array | None = None) -> Array:
         """Return p*(v) [..., k], the network's output, as a constant through which no derivative passes.
 
-        Use `gfy.argmax(..., gradient=gfy.Implicit())` for one that can be differentiated.
+        Use `gfy.argmax(..., gradient=gfy.Implicit())` for a p* that can be differentiated.
         """
         given = admit(self.problem, v, last_axis(p0))
         return given.answer(solve_given(given, self.solver, Envelope(), p0, self.stop).p)
@@ -123,7 +123,8 @@ class Loss:
         raise NotImplementedError(f"{type(self).__name__}._examples")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in vars(self).items() if name != "_whole"}  # made anew where it is needed
+        # a copy makes its own when it needs it
+        return {name: x for name, x in vars(self).items() if name != "_whole"}
 
     def _solve(self, problem: InnerProblem, v: Input, p0: Array | None) -> Solution:
         return solution_with(problem, v, *self.means, p0, self.stop)
@@ -147,13 +148,14 @@ class Loss:
 def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]]:
     """Return the loss of each example as one staged function and keep it: outside jit each operation is compiled alone.
 
-    A function of the user's may have captured arrays that change between calls: it is not staged as a whole.
+    A function that the user wrote may have captured arrays that change between calls. A loss with such a function is
+    therefore not staged as a whole.
     """
     backend = backend_of(v)
     if type(loss.problem.energy).closed is Energy.closed and (backend.staged or patience() is not None):
         try:
             return _remembered(loss, backend.name)
-        except TypeError:  # a part that cannot be hashed cannot be remembered either
+        except TypeError:  # A part of the loss cannot be hashed, so the staged function cannot be kept.
             pass
     return loss._examples
 
@@ -164,6 +166,7 @@ def _remembered(loss: Loss, backend: str) -> Callable[..., tuple[Array, Solution
     if framework.staged:
         return framework.jit(loss._examples)
     solver, mode = loss.means
-    # a framework that borrows another's compiler runs the text there, and the solution it gives back is a constant
+    # A framework that uses the compiler of another one runs the loss there, and the solution that comes back
+    # is a constant. The loss must therefore be portable, and the mode Envelope.
     alike = portable(loss.problem, solver, mode) and isinstance(mode, Envelope)
     return framework.stage(loss._examples) if alike else loss._examples

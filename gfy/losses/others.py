@@ -136,7 +136,7 @@ class MarginLoss(Loss):
 class ArgmaxLoss(Loss):
     """Compute a usual loss of the prediction itself, the cross-entropy or the squared distance of p*(v) and y.
 
-    It needs dp*/dv. The cross-entropy is -<y, log p> on sets with sum p fixed and adds -<1 - y, log(1 - p)>
+    It needs dp*/dv. The cross-entropy is -<y, log p> on sets with a fixed sum of p, and adds -<1 - y, log(1 - p)>
     elsewhere.
 
     Args:
@@ -175,9 +175,8 @@ class ArgmaxLoss(Loss):
         target_tol: float = 1e-4,
         eps: float = 1e-6,
     ) -> None:
-        if isinstance(
-            kind, InnerProblem
-        ):  # ArgmaxLoss(problem, "squared") reads as well as the other way round
+        # The call ArgmaxLoss(problem, "squared") is accepted too.
+        if isinstance(kind, InnerProblem):
             kind, problem = (problem if isinstance(problem, str) else "cross_entropy"), kind
         if kind not in ("cross_entropy", "squared"):
             raise GfyValueError(f'ArgmaxLoss kind must be "cross_entropy" or "squared", got {kind!r}')

@@ -1,8 +1,8 @@
 """Take interior-point steps towards a saddle point, and the Newton step on the nearby kinks that ends them.
 
-Mehrotra's predictor and corrector on the optimality conditions of min_{s in S} D(s). Sets that are described by
-inequalities have multipliers of their own on the way, so that the number of steps hardly depends on Omega's strong
-convexity, and Omega = 0 is served; on other sets p is the argmax map of the current scores.
+The steps are Mehrotra's predictor and corrector on the optimality conditions of min_{s in S} D(s). Sets that are
+described by inequalities get multipliers of their own during the search. The number of steps then hardly depends on
+Omega's strong convexity, and Omega = 0 can be solved. On other sets p is the argmax map of the current scores.
 References: Mehrotra (1992), "On the implementation of a primal-dual interior point method"; Wright (1997).
 """
 
@@ -20,11 +20,11 @@ from gfy.numerics.spd import positive_solver
 from gfy.protocols import Array
 from gfy.saddle.response import Parts, jacobian, omega_at, respond
 
-_INSIDE = 0.995  # how far towards a bound a step may go
-_ROOM = 1e-12  # what a rectifier that nothing asks for may be given on the way
-_RIDGE = (
-    1_000  # units of rounding on a unit diagonal: more kinks than free coordinates make a system singular
-)
+_INSIDE = 0.995  # the share of the way to a bound that a step may go
+# A rectifier whose range c(s) is zero still gets this much room during the search.
+_ROOM = 1e-12
+# In units of rounding, relative to a unit diagonal. More kinks than free coordinates make a system singular.
+_RIDGE = 1_000
 
 
 class Inner(NamedTuple):
@@ -128,7 +128,7 @@ def step(given: Parts, now: Inner) -> Inner:
         return mu * xp.minimum(share * share * share, xp.ones_like(share)), d
 
     still = tuple(0 * part for part in (s, s, s, s, x, slack, slack, now.sums))
-    _, d = aimed(aimed((0 * mu, still)))  # predictor, corrector
+    _, d = aimed(aimed((0 * mu, still)))  # the first call gives the predictor, the second the corrector
     far = length(d)
     s = s + far * d[0]
     x = respond(given, st.scores(s), x) if room is None else x + far * d[4]

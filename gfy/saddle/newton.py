@@ -1,8 +1,8 @@
 """Take projected Newton steps on the dual D(s) without matrices: a few solve most well-conditioned problems.
 
-Multipliers at a bound that the gradient pushes outwards are held there; the others take a Newton step, whose system
-Q J Q^T is solved by conjugate gradients on products with matrices that a batch shares; a line search along the
-projected path makes D fall.
+Multipliers at a bound that the gradient pushes outwards are held there, and the others take a Newton step. Its system
+Q J Q^T is solved by conjugate gradients, on products with matrices that a batch shares. A line search along the
+projected path makes D decrease.
 """
 
 from __future__ import annotations

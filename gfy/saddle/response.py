@@ -41,7 +41,7 @@ def unsupported(regularizer: Any, domain: Any) -> str | None:
 def respond(given: Parts, theta: Array, x: Array) -> Array:
     """Return argmax of <theta, p> - Omega(p), or without Omega of <theta, p> minus a small square of the distance to x.
 
-    Where p* is a vertex and x is near it, that square changes nothing, and the answer is the vertex.
+    Where p* is a vertex and x is near it, that square does not change the answer, which is the vertex.
     """
     if given.omega.zero and given.room is not None:
         return SquaredNorm().argmax(given.room.point(x) + theta / _small(theta), given.domain)

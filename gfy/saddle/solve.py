@@ -1,9 +1,10 @@
 """Find the saddle point of a concave energy with kinks: p and the multipliers s of its rectifiers, for a whole batch.
 
-The dual problem min_{s in S} D(s) (see `gfy.energies.kinks`) is first tried by a few cheap Newton steps where there are
-such (`gfy.saddle.newton`); examples that they do not solve go on by an interior-point method, after each of whose
-steps the kinks in sight are taken as equations and solved by one Newton step (`gfy.saddle.interior`): near the end this
-finds them exactly. Multipliers are always feasible, so that D(s) is an upper bound of the maximum at every step.
+The dual problem min_{s in S} D(s) (see `gfy.energies.kinks`) is first tried by a few cheap Newton steps, where these
+exist (`gfy.saddle.newton`). Examples that they do not solve continue by an interior-point method
+(`gfy.saddle.interior`). After each of its steps, the nearby kinks are taken as equations and solved by one Newton
+step, which finds them exactly near the end. Multipliers are always feasible, so that D(s) is an upper bound of the
+maximum at every step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from gfy.saddle import interior, newton
 from gfy.saddle.response import Parts, parts, respond
 
 _TRIES = 12  # cheap Newton steps before the interior-point method takes over
-_STEPS = 60  # interior-point steps that always suffice where any number does
+# Interior-point steps. More steps have not solved what this number does not solve.
+_STEPS = 60
 
 
 class Saddle(NamedTuple):
@@ -30,8 +32,8 @@ class Saddle(NamedTuple):
     p: Array
     s: Array
     error: Array  # the larger of the worst rectifier's violation of optimality and the relative duality gap
-    noise: Array  # the error that rounding leaves
-    gap: Array  # D(s) less the value at p: a bound of p's suboptimality
+    noise: Array  # the part of the error that rounding causes
+    gap: Array  # D(s) minus the value at p, an upper bound of p's suboptimality
     tries: Array  # cheap Newton steps so far
     inner: interior.Inner
 
@@ -41,7 +43,7 @@ def saddle_of(
 ) -> tuple[Stacked, Saddle]:
     """Return the kinks of an energy and the saddle point they make with Omega on the set; no derivative passes.
 
-    p [..., k] is a guess. `at` [..., k] is where an energy that is not concave is looked at.
+    p [..., k] is a guess. `at` [..., k] is the point at which an energy that is not concave is examined.
     """
     backend = backend_of(v)
     v, p, at = backend.stop_gradient((v, p, at))
@@ -58,7 +60,7 @@ def find(given: Parts, p: Array | None = None) -> Saddle:
     def going(now: tuple[Saddle, Array]) -> Array:
         return xp.any(now[0].error > now[0].noise) & (now[1] < _TRIES + _STEPS)
 
-    with np.errstate(all="ignore"):  # a finished example may divide by nothing: its step is not taken
+    with np.errstate(all="ignore"):  # A finished example may divide by zero; its step is not taken.
         first = start(given, p)
         state = (first, xp.sum(0 * first.noise))
         found: Saddle = backend.while_loop(going, lambda now: (step(given, now[0]), now[1] + 1), state)[0]
@@ -117,7 +119,7 @@ def _go_inside(given: Parts, state: Saddle, going: Array) -> Saddle:
     saddle."""
     st, xp = given.st, backend_of(state.s).xp
     new = interior.step(given, state.inner)
-    for part in new:  # an example whose step rounding has spoilt rests
+    for part in new:  # An example stays where it is when rounding has made its step infinite or NaN.
         going = going & xp.isfinite(part.sum(-1))
     pairs = zip(new, state.inner, strict=True)
     inner = interior.Inner(*(xp.where(going[..., None], after, before) for after, before in pairs))
@@ -135,8 +137,8 @@ def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
     """Return the distance of feasible multipliers s [..., n] and their p from a saddle, the part of rounding,
     and the gap.
 
-    D(s) less the value at p is sum s y + r z, with y and z the negative and positive parts of the pre-activations and
-    r what s leaves of its range: no digits cancel.
+    D(s) minus the value at p is sum s y + r z. Here y and z are the negative and the positive parts of the
+    pre-activations, and r is the distance from s to the upper end of its range. No digits cancel in this sum.
     """
     st, backend = given.st, backend_of(s)
     xp = backend.xp
@@ -148,7 +150,8 @@ def _measure(given: Parts, s: Array, p: Array) -> tuple[Array, Array, Array]:
     if given.omega.zero:
         gap = gap + relu(given.domain.support(theta) - dot(theta, p))
     value = xp.abs(dot(theta, p) - dot(s, st.b))
-    # the rounding of a and s, and that of theta, which p answers to with 1 / gamma
+    # `size` stands for the rounding of a and s, and `blur` for that of theta, which moves p by at most its
+    # size / gamma.
     size = 1 + xp.max(xp.abs(a) + xp.abs(st.b), axis=-1) + xp.max(s, axis=-1)
     gamma = given.omega.strong_convexity(given.domain) or 1.0
     blur = xp.max(xp.abs(theta), axis=-1) * xp.max(xp.sum(xp.abs(st.M), axis=-1), axis=-1) / gamma

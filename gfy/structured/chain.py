@@ -1,9 +1,9 @@
 """Define chains of labels: sequences y_1 .. y_T of S states as 0/1 vectors, their marginal polytope, oracle
 and entropy.
 
-A sequence is a vector of T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs,
-so that a score of every state and every transition is a vector too. The convex hull of all S^T sequences is
-the marginal polytope.
+A sequence is a vector of T S indicators of states followed by (T - 1) S S indicators of neighbouring pairs. The
+scores of all states and transitions form a vector of the same shape. The convex hull of all S^T sequences is the
+marginal polytope.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ class Chain:
 class ChainEntropy(Regularizer):
     """Represent the negative entropy of a Markov chain with marginals p; p* are then Gibbs marginals.
 
-    Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx) is exact since a chain has no loops;
-    it is convex, and its slope is infinite on the boundary.
+    Omega(p) = gamma (sum over pairs of xlogx - sum over inner states of xlogx). This is exact, because a chain has no
+    loops. It is convex, and its slope is infinite on the boundary.
 
     Args:
         chain: the chain whose sequences p describes.
@@ -225,7 +225,8 @@ class ChainEntropy(Regularizer):
             return super().gap(theta, p, domain, blur)
         xp = namespace(theta)
         total, best = self.chain.forward_backward(theta / self.gamma)
-        # the conjugate is a formula: its rounding, and that of the sums it meets, grows with the length of the chain
+        # The conjugate is a closed formula. Its rounding, and that of the sums it is compared with, grows
+        # with the length of the chain.
         largest = self.gamma * self.chain.forward_backward(xp.abs(theta) / self.gamma)[0]
         parts = self.gamma * xp.abs(xlogx(p)).sum(-1) + dot(xp.abs(theta), p)
         rounding = (4 + self.chain.length) * backend_of(theta).eps(theta) * (largest + parts)

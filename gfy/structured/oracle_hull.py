@@ -22,9 +22,9 @@ _MOST_ROUNDS = 2_000
 class OracleHull(ConvexSet):
     """Represent the convex hull of structures (matchings, sequences) for which only an oracle of the best one is known.
 
-    Linear functions are maximised by one call of the oracle; a projection (SparseMAP) by the min-norm-point method,
-    which adds one structure per round and keeps the few it needs: exact, and differentiable on the face it ends on.
-    Both run on the host.
+    Linear functions are maximised by one call of the oracle. A projection (SparseMAP) is found by the min-norm-point
+    method, which adds one structure per round and keeps the few that it needs. It is exact, and differentiable on the
+    face on which it ends. Both run on the host.
 
     Args:
         oracle: a function that takes NumPy scores [B, k] to a best structure of each, [B, k].
@@ -56,8 +56,8 @@ class OracleHull(ConvexSet):
         fixed = backend.stop_gradient(x)
         like = xp.broadcast_to(fixed[..., None], (*x.shape, x.shape[-1] + 1))
         found = backend.callback(self._nearest, like, fixed)
-        # on its face the projection is affine in x: the point found, plus the part of a change of x along the
-        # face
+        # On its face the projection is affine in x. It is the point that was found, plus the part of a change
+        # of x along the face.
         return found[..., 0] + matvec(found[..., 1:], x - fixed)
 
     def atoms(self, x: Array) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -125,7 +125,7 @@ class OracleHull(ConvexSet):
             slope = x - p
             new = self._call(slope[None])
             gap = float(slope @ (new[0] - p))
-            # a structure that is mixed already cannot be better but for rounding
+            # A structure that already has a weight cannot be better, except by rounding.
             if gap <= 1e-14 * (1 + float(x @ x)) or bool((atoms == new).all(1).any()):
                 break
             atoms = np.concatenate([atoms, new])
@@ -137,8 +137,8 @@ class OracleHull(ConvexSet):
 def _weights(atoms: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return argmin over the simplex of |w @ atoms - x| by non-negative least squares on the atoms relative to x.
 
-    One more equation asks for a sum of 1; the sum it settles for is scaled away, since the others are
-    homogeneous.
+    One more equation asks for a sum of 1. The solution misses that sum and is scaled to it afterwards, because the
+    other equations are homogeneous.
     """
     from scipy.optimize import nnls
 
