@@ -13,8 +13,8 @@ from solvers.kernels import call
 class AtOnce:
     """Offer one compiled call to a solver that says in `compiled(problem, v)` when such a call is its own method.
 
-    The calls answer None for inputs that they do not serve, and where anything about them is doubtful: the solver's
-    `solve` and the loss are then computed step by step.
+    The calls return None for inputs that they do not serve, and where anything about the inputs is doubtful. The
+    solver's `solve` and the loss are then computed step by step.
     """
 
     def compiled(self, problem: InnerProblem, v: Input) -> bool:
@@ -31,8 +31,8 @@ class AtOnce:
     ) -> Solution | None:
         """Return the solution where one compiled call solves every example, and None where that is not known.
 
-        `check(v)` is called once per shape of v: it raises where v cannot be used, and returns whether each call has to
-        see that U is negative semi-definite.
+        `check(v)` is called once per shape of v. It raises where v cannot be used, and returns whether each call has
+        to check that U is negative semi-definite.
         """
         return call.solve_at_once(problem, v, p0, stop, lambda v: self._served(problem, v), check)
 

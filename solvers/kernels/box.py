@@ -1,8 +1,8 @@
 """Maximise <b, p> + 1/2 <p, U p> - c/2 |p|^2 on a box, one example at a time, by sweeps and Newton on free coordinates.
 
-A sweep sets each coordinate to its best value and brings the gradient g up to date, which costs nothing for a
-coordinate that stays at its bound. A few of them find nearly all bounds that are active; Newton's step on the
-other coordinates (Cholesky) is then exact. A step that leaves the box is projected and searched, then a sweep follows.
+A sweep sets each coordinate to its best value and updates the gradient g, which takes no time for a coordinate that
+stays at its bound. A few sweeps find nearly all bounds that are active. Newton's step on the other coordinates
+(Cholesky) is then exact. A step that leaves the box is projected and shortened by a search, and then a sweep follows.
 References: Bertsekas (1982), projected Newton methods; Hsieh et al. (2008), coordinate ascent.
 """
 
@@ -17,16 +17,16 @@ from solvers.kernels.ends import CONVERGED, NOT_FINITE, STEP_LIMIT
 from solvers.kernels.memory import copy
 from solvers.kernels.vectors import add_multiple, address, unsound
 
-_SWEEPS = 4  # at most, before the first Newton step
+_SWEEPS = 4  # the most sweeps before the first Newton step
 _HALVINGS = 30
-_STILL = 3  # exact steps that do not bring the error down before rounding is taken for the reason
+_STILL = 3  # After this many exact steps that do not halve the error, the rest is taken for rounding.
 
 _gather, _factor, _back = factor.gather, factor.factor, factor.back
 
 
 @piece
 def clamp(x, low, high):
-    x = low if x < low else x  # a NaN stays one
+    x = low if x < low else x  # a NaN stays a NaN
     return high if x > high else x
 
 
@@ -105,7 +105,8 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
             break
         for a in range(n):
             after += y[a] * fresh[which[a]]
-        if after >= -0.8 * before:  # of what the slope promises, a tenth has been gained
+        # The step gains (before + after) / 2, and this is then at least a tenth of `before`.
+        if after >= -0.8 * before:
             break
         scale /= 2
     for a in range(n):
@@ -119,7 +120,8 @@ def newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh):
 def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh, scale):
     """Solve for p, which holds the start; g takes the gradient. Return the error, the steps and why it ended.
 
-    Whether rounding is the reason for what is left is not said here: `dense` goes on from p and says it.
+    The result does not say whether rounding is the reason for the remaining error: `dense` continues from p and
+    decides that.
     """
     k = p.shape[0]
     gradient(b, U, c, p, g)
@@ -142,7 +144,7 @@ def box(b, U, c, low, high, tol, max_steps, warm, p, g, which, T, C, y, d, fresh
         whole = newton(U, c, low, high, p, g, which, n, T, C, y, d, fresh)
         steps += 1
         if whole and steps % 8 == 0:
-            gradient(b, U, c, p, g)  # sums that were carried along lose digits
+            gradient(b, U, c, p, g)  # Sums that are only updated lose digits, so they are computed anew.
         elif not whole and steps < max_steps:
             sweep(U, c, scale, low, high, p, g)
             steps += 1

@@ -1,9 +1,9 @@
 """Decide when compiled code serves a problem, and call it; this is the one place that decides.
 
 It serves quadratic concave energies with quadratic and entropic separable regularizers on boxes and (capped)
-simplices, with a dense U or with U = -A A^T of low rank, where numba is installed and the arrays are float32 or
-float64 on the host. `solve` is then the whole solve; a problem that is not served stays with the framework's own
-loops, and so does a program that JAX lowers for a GPU.
+simplices, with a dense U or with U = -A A^T of low rank. numba must be installed, and the arrays must be float32 or
+float64 on the host. `solve` is then the whole solve. A problem that is not served is solved by the framework's own
+loops, and so is a program that JAX lowers for a GPU.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ from solvers.kernels import frame
 Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
 
 _QUADRATIC, _BINARY, _SHANNON = 0.0, 1.0, 2.0
-_MOST_DENSE = 4096  # coordinates: beyond, a thread's room for the factor is half a gigabyte
-MOST_RANK = 32  # beyond, the m x m systems are work for LAPACK
-_CACHE = 2**16  # numbers: an A that no longer stays in cache is better read by the frameworks' products
-_ALONE = 12_000  # numbers, some 50 microseconds of work: less is done before a second thread has started
-# the same in eager torch, where the other core has gone to sleep between two calls: waking it took 80 microseconds
+# The most coordinates. A thread then needs 0.13 GB for the factor, and up to 0.4 GB in all.
+_MOST_DENSE = 4096
+MOST_RANK = 32  # for a higher rank LAPACK is faster at the m x m systems
+# Numbers in A. A larger A does not stay in the cache, and the products of the frameworks are then faster.
+_CACHE = 2**16
+# Numbers per thread, about 50 microseconds of work. Less work is finished before a second thread has started.
+_ALONE = 12_000
+# The same in eager torch, where the other core goes to sleep between two calls; waking it took 80
+# microseconds.
 _ALONE_IN_TORCH = 48_000
 
 
@@ -44,14 +48,14 @@ class Facts(NamedTuple):
     kind: float
     c: float
     tilt: float
-    total: float  # NaN for none
+    total: float  # NaN where there is none
 
 
 def serves(problem: InnerProblem, v: Input, stop: Stop = Stop()) -> bool:
     """Return whether `solve` may be called: numba is installed, the arrays are the host's, and a kernel
     serves the problem.
 
-    A tolerance that JAX traces is not known when the call is staged: the framework's own loops take it.
+    A tolerance that JAX traces is not known when the call is staged, so the framework's own loops solve that problem.
     """
     if not native.installed() or facts_of(problem) is None or not isinstance(stop.tol, int | float):
         return False
@@ -114,12 +118,14 @@ def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwi
     for a device that has no compiled code.
     """
     backend = backend_of(v)
-    if backend.name != "torch":  # which reads memory alone
+    # Compiled code reads the memory of torch tensors, through which no derivative passes.
+    if backend.name != "torch":
         v, p0 = backend.stop_gradient((v, p0))
     base, u, matrix, rank = parts(problem, v)
     k, event = u.shape[-1], tuple(matrix.shape[-2:])
     if event[0] != k:
-        problem.energy.check(v)  # says which axes differ: compiled code would read beyond them
+        # It raises and says which axes differ; compiled code would read outside the arrays.
+        problem.energy.check(v)
     axes = {tuple(u.shape[:-1]), tuple(matrix.shape[:-2]), () if p0 is None else tuple(p0.shape[:-1])}
     batch = max(axes, key=len) if len(axes - {()}) <= 1 else tuple(np.broadcast_shapes(*axes))
     count = math.prod(batch)
@@ -145,7 +151,7 @@ def solve_at_once(
 ) -> Solution | None:
     """Return the solution by a call that was made for the shapes of v, where the framework has one; else None.
 
-    None is also the answer where an example is not solved. See `solvers.kernels.torch_direct.solve` for the arguments.
+    It is also None where an example is not solved. See `solvers.kernels.torch_direct.solve` for the arguments.
     """
     if not native.installed() or not isinstance(v, tuple) or not v:
         return None
@@ -170,7 +176,7 @@ def whole_loss(
 ) -> Callable[[Input, Array, Array | None, bool], Any] | None:
     """Return a function of v, y, p0 and whether the solution is wanted too: the Fenchel-Young loss in one call.
 
-    It answers None where the loss has to be computed step by step.
+    It returns None where the loss has to be computed step by step.
 
     Args: see `solvers.kernels.torch_loss.Loss`. The result is None where no kernel knows the problem.
     """

@@ -1,9 +1,10 @@
 """Run semismooth Newton on psi(q) = -1/2 <q, U q> + Omega*(b + U q), one example at a time, for Omega and
 sets of `respond`.
 
-psi is convex and its value bounds the maximum from above; its gradient -U (q - p) vanishes at q = p = p_Omega(b + U q).
-With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), e = b + U p - theta; the
-constraint on sum p adds one multiplier. A bracketed search along the step for the zero of psi's slope makes it global.
+psi is convex and its value is an upper bound of the maximum. Its gradient -U (q - p) vanishes at q = p = p_Omega(b +
+U q). With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), where e = b + U p -
+theta. The constraint on sum p adds one multiplier. The method is global, because a bracketed search along the step
+finds the zero of psi's slope.
 Reference: Qi and Sun (1993), a nonsmooth version of Newton's method.
 """
 
@@ -21,10 +22,10 @@ from solvers.kernels.trust import explained
 from solvers.kernels.vectors import add_multiple, address, unsound
 
 _EPS, _SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
-_NEAR = 1e-4  # a step on the right face of a quadratic is exact, so any small number would do
+_NEAR = 1e-4  # A step on the right face of a quadratic is exact, so every small number is good enough.
 _SEARCHES = 40
 _STILL = 3
-_FLAT = 0.1  # of the slope at the start: a search that brought it down so far has ended
+_FLAT = 0.1  # A search ends when the slope has fallen to this share of its value at the start.
 
 _gather, _factor, _back = factor.gather, factor.factor, factor.back
 
@@ -137,7 +138,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
         for j in range(k):
             e[j] = other[j] - theta[j]
         direction(U, D, e, balanced, which, T, C, y, x, tilt, dp)
-        # q moves to p + dp: theta by e + U dp
+        # q moves to p + dp, and theta moves by e + U dp.
         copy(e, along)
         add_product(U, dp, along)
         start = 0.0
@@ -166,7 +167,7 @@ def dense(b, U, low, high, kind, c, wanted, tol, max_steps, warm, p, W, which, T
         for j in range(k):
             q[j] += scale * dp[j]
             theta[j] += scale * along[j]
-        if steps % 8 == 7:  # sums that were carried along lose digits
+        if steps % 8 == 7:  # Sums that are only updated lose digits, so they are computed anew.
             copy(b, theta)
             add_product(U, q, theta)
         steps += 1

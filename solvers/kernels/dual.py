@@ -1,7 +1,7 @@
 """Define what the duals of U = -A A^T share, for one example: p = p_Omega(b - A t) and F(t) = t - A^T p, t in R^m.
 
-A comes turned around, T = A^T [m, k], so that loops run over labels. The end of a solve is here too: the residual of
-the p that is returned, and Newton's step in p itself where t has too few digits for it.
+A is given transposed, T = A^T [m, k], so that the innermost loops run over labels. The end of a solve is here too:
+the residual of the p that is returned, and Newton's step in p itself, which is taken where t has too few digits.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -16,7 +16,8 @@ from solvers.kernels.respond import QUADRATIC, clamp, respond
 from solvers.kernels.trust import explained
 
 EPS, SINGLE = np.finfo(np.float64).eps, float(np.finfo(np.float32).eps)
-_LOOKS = 12  # at p itself and at corrections of it, each a semismooth Newton step in p
+# How often p is judged at most: once as it is, and once after each correction, a semismooth Newton step in p.
+_LOOKS = 12
 
 
 @piece
@@ -200,7 +201,7 @@ def correct(T, low, high, balanced, best, D, p, theta, R, H, L):
 def finish(b, tilt, T, low, high, kind, c, wanted, tol, steps, max_steps, p, W, R, H, L):
     """Correct the last digits of p; return the error, the steps and why the solve ended.
 
-    A solve that used up its steps is judged as it is.
+    A solve that has used all its steps is judged without a correction.
     """
     theta, D, best, kept = W[0], W[1], W[2], W[3]
     balanced, error = wanted == wanted, np.inf

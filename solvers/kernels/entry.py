@@ -28,18 +28,20 @@ from solvers.kernels.memory import widen, write_one
 from solvers.kernels.threads import TABLE, run_at, start_at, table, wait
 from solvers.kernels.vectors import address, doubles, floats, longs
 
-_API_VERSION = 1 << 32  # of XLA's foreign functions, major 0 and minor 1: the oldest with what is used here
-# the extension by which XLA asks for that version; the stage at which arguments are there
+# The version of XLA's foreign functions, major 0 and minor 1, which is the oldest that has all that is used
+# here.
+_API_VERSION = 1 << 32
+# _METADATA is the extension by which XLA asks for that version. At the stage _EXECUTE the arguments are
+# present.
 _METADATA, _EXECUTE = 1, 3
 _F64 = 12
-_HALF = 0xFFFFFFFF  # an enum has four bytes, of eight
+_HALF = 0xFFFFFFFF  # selects the four bytes of an enum in a word of eight
 _MOST_THREADS = 64
-_CHUNKS = 8  # per thread: enough that all end at about the same time
-_TABLE = np.zeros(
-    len(f.PROGRAMS), np.int64
-)  # addresses of the programs that are loaded; kept as long as the process
+_CHUNKS = 8  # chunks per thread, so that all threads end at about the same time
+# The addresses of the programs that are loaded. The array lives as long as the process.
+_TABLE = np.zeros(len(f.PROGRAMS), np.int64)
 _OF = np.array(f.PROGRAM_OF)
-# files that no compiled code is made of; one that is not named here counts as a part of it
+# No compiled code is made of these files. A file that is not named here counts as a part of it.
 _OUTSIDE = {
     "__init__.py", "at_once.py", "call.py", "entry.py", "host_call.py", "jax_call.py", "jax_response.py", "merge.py",
     "response.py", "scalar_dual.py", "torch_call.py", "torch_direct.py", "torch_loss.py",
@@ -59,7 +61,7 @@ def launch(F, slots, method, wanted):
     frame, started = address(F), 0
     while started < threads - 1:
         if start_at(address(slots) + 8 * started, program, frame) != 0:
-            break  # the system has no more threads: those that run do the rest
+            break  # The system has no more threads, so those that run do the rest.
         started += 1
     run_at(program, frame)
     for i in range(started):

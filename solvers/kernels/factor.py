@@ -1,8 +1,8 @@
 """Compute the Cholesky factor of the block of a matrix that some coordinates span, in panels of eight columns.
 
-T [panels, rows, 8] holds the upper triangle: T[j // 8, i, j % 8] for row i and column j >= i, n filled up to a multiple
-of four by the identity; a factor has its diagonal inverted. A right-hand side stands beside it as one
-more column, and is solved forward on the way.
+T [panels, rows, 8] holds the upper triangle: T[j // 8, i, j % 8] is the entry of row i and column j >= i. The
+identity fills n up to a multiple of four. A factor holds the inverses of its diagonal. A right-hand side is one more
+column beside the block, and its forward substitution is done during the factorisation.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -49,7 +49,8 @@ def factor(T, n, columns, C):
     """Replace T by its factor R, and the right-hand sides (columns rows.. of `columns`) by R^-T of them; C
     [10] is work space.
 
-    A pivot that is not positive is replaced by a large one, which leaves its coordinate where it is; returns how many.
+    A pivot that is not positive is replaced by a large one, so that its coordinate does not move. The number of such
+    pivots is returned.
     """
     rows = n + -n % 4
     panels = (columns + 7) // 8

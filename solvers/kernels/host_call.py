@@ -14,7 +14,7 @@ import numpy as np
 
 from solvers.kernels import frame
 
-_PATIENCE = 2.0  # seconds of compilation after which a line says what takes so long
+_PATIENCE = 2.0  # seconds of compilation after which a line says what is being compiled
 _LOCK = threading.RLock()
 _LARGE, _PAGE, _HUGE = 2**23, 4096, 14  # bytes; bytes; MADV_HUGEPAGE of Linux
 
@@ -57,7 +57,8 @@ def _patiently(what: str, make: Callable[[], Any]) -> Any:
 def handler() -> Callable[[int], int]:
     """Return the handler as a function of the address of a frame that Python filled."""
     where = _patiently("handler", lambda: _entry().direct()).address
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(where)  # releases the interpreter while it runs
+    # Other threads of Python can run during the call.
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(where)
 
 
 def run(shape: Shape, how: tuple[int, int], inputs: Sequence[int], outputs: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """Call compiled code from JAX by a primitive: a foreign function on the processor, the framework's solve elsewhere.
 
-XLA calls the compiled handler from its own threads on its own memory; Python takes no part. Lowered for another
-platform the primitive is the framework's own solve, which is traced only then.
+XLA calls the compiled handler from its own threads on its own memory, without Python. For another platform the
+primitive is lowered to the framework's own solve, which is traced only then.
 """
 
 from __future__ import annotations

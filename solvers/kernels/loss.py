@@ -1,7 +1,7 @@
 """Compute the Fenchel-Young loss of one example at its solution p, and whether its arguments are plainly sound.
 
 With d = p - y and s = p + y the loss is <b, d> + 1/2 <U s, d> - (h(p) - h(y)), where b = u + tilt and h is Omega
-without its tilt: written so, no digits are lost where p is near y. Its gradient is d in u, 1/2 (p p^T - y y^T) in U,
+without its tilt. In this form no digits are lost where p is near y. Its gradient is d in u, 1/2 (p p^T - y y^T) in U,
 and y (A^T y)^T - p (A^T p)^T in A.
 """
 

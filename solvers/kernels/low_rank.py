@@ -1,8 +1,9 @@
 """Solve U = -A A^T of rank m, one example at a time, by semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(b - A t).
 
-D is 1-strongly convex, its gradient is F = t - A^T p(t) and its generalised Hessian I + A^T J A. A bracketed search for
-the zero of D's slope along the step makes the method global. A stays in the first cache until the example is
-solved; for a quadratic Omega only the labels that became free or fixed since the last step change the Hessian.
+D is 1-strongly convex, its gradient is F = t - A^T p(t), and its generalised Hessian is I + A^T J A. The method is
+global, because a bracketed search along the step finds the zero of D's slope. A stays in the fastest cache until the
+example is solved. For a quadratic Omega only the labels that became free or fixed since the last step change the
+Hessian.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -27,16 +28,18 @@ from solvers.kernels.memory import copy, fill
 from solvers.kernels.respond import QUADRATIC, respond
 
 _SEARCHES = 40
-_STILL = 3  # steps that do not halve |F| close to rounding end the search
-_FLAT = 0.1  # of the slope at the start: a search that brought it down so far has ended
-_CANCELLED = 1e-8  # what may be lost where labels are taken away from the Hessian
+_STILL = 3  # Near rounding, the search ends after this many steps that do not halve |F|.
+_FLAT = 0.1  # A search ends when the slope has fallen to this share of its value at the start.
+# The Hessian is computed anew when subtracting labels from it may have caused a larger error.
+_CANCELLED = 1e-8
 
 
 @piece
 def moved(T, D, free, which, rows, sign):
     """Collect the labels that became free or fixed: their columns of T side by side, and the sign of the change."""
     n = 0
-    for j in range(D.shape[0]):  # without a branch: which labels move cannot be foretold
+    for j in range(D.shape[0]):
+        # There is no branch here, because a processor cannot predict which labels change.
         which[n] = j
         n += (D[j] > 0.0) != (free[j] > 0)
     for s in range(n):
@@ -123,7 +126,7 @@ def low_rank(
         if still >= _STILL and size <= 1e3 * noise:
             break
         if still >= _STILL and size <= noise + blurred(b, T, t, D):
-            break  # the rest is for Newton's step in p
+            break  # Newton's step in p finds the remaining digits.
         if kind == QUADRATIC:
             taken += update(H, rows, sign, moved(T, D, free, which, rows, sign), c)
             if taken * EPS > _CANCELLED:

@@ -10,7 +10,8 @@ def merge(xp: Any, size: int, dims: Sequence[int | None], args: Sequence[Any]) -
     """Return (u, matrix, start, facts) of size * B examples, from arguments mapped over the axes `dims`
     (None: not mapped).
 
-    A matrix that all examples share is not copied; facts belong to the problem, and are never mapped.
+    A matrix that all examples share is not copied. Facts belong to the problem, so they are the same for all
+    examples, and one copy of them is taken.
     """
     u, matrix, start, facts = args
     count = u.shape[0] if dims[0] is None else u.shape[1 if dims[0] == 0 else 0]

@@ -15,8 +15,8 @@ from solvers.kernels.vectors import minus, power_of_two
 QUADRATIC, BINARY, SHANNON = 0.0, 1.0, 2.0
 _EPS = np.finfo(np.float64).eps
 _PASSES = 200
-_NEAR = 1e-13  # relative: a sum that is off by more was not reached
-# exp on [-log(2)/2, log(2)/2]: Taylor's coefficients, an error of 1e-17
+_NEAR = 1e-13  # A sum with a larger relative error was not reached.
+# Taylor's coefficients of exp. On [-log(2)/2, log(2)/2] their error is at most 2e-16.
 _C = tuple(1.0 / x for x in (1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600))
 _LOG2_HIGH, _LOG2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
@@ -47,7 +47,7 @@ def exponential(x):
 
 @piece
 def clamp(x, low, high):
-    x = low if x < low else x  # a NaN stays one
+    x = low if x < low else x  # a NaN stays a NaN
     return high if x > high else x
 
 
@@ -103,7 +103,8 @@ def coordinate(x, low, high, kind):
 def between(theta, base, left, right, low, high, kind, c, wanted, p, D):
     """Interpolate p between its values at the numbers next to tau, so that it has the wanted sum.
 
-    Where the scores are so large that tau has no digits for what tells two labels apart, p jumps past the sum.
+    Where the scores are so large that tau has too few digits to separate two labels, the sum of p jumps past the
+    wanted sum between two neighbouring values of tau.
     """
     over, _ = coordinates(theta, base, left, low, high, kind, c, p, D)
     under, weight = coordinates(theta, base, right, low, high, kind, c, p, D)
@@ -118,7 +119,8 @@ def between(theta, base, left, right, low, high, kind, c, wanted, p, D):
 def respond(theta, low, high, kind, c, wanted, tau, p, D):
     """Compute p and D; `wanted` is the total, NaN for none; tau is a guess. Return tau and the sum of D.
 
-    tau is searched for as a distance from the largest score, near which it lies on a simplex: it then has digits there.
+    The search is for the distance of tau from the largest score. On a simplex tau lies near that score, so the
+    distance is small and keeps its digits.
     """
     if wanted != wanted:
         return 0.0, coordinates(theta, 0.0, 0.0, low, high, kind, c, p, D)[1]
@@ -132,16 +134,18 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
     least, base = np.inf, -np.inf
     for j in range(k):
         least, base = min(least, theta[j]), max(base, theta[j])
-    if not base - least < np.inf:  # there is a NaN or an infinity
+    if not base - least < np.inf:  # a score is NaN or infinite
         fill(p, np.nan)
         fill(D, 0.0)
         return 0.0, 0.0
-    left, right = minus(minus(least, base), level), -level  # the sum is at least, and at most, what is wanted
-    if kind != BINARY and wanted <= high[0]:  # what would put all of it on the largest score
+    # The sum is at least what is wanted at `left`, and at most that at `right`.
+    left, right = minus(minus(least, base), level), -level
+    # At this end the largest score alone would get the whole sum.
+    if kind != BINARY and wanted <= high[0]:
         left = max(left, -(c * wanted if kind == QUADRATIC else c * (np.log(wanted) + 1.0)))
     tau -= base
     if kind == SHANNON or not left <= tau <= right:
-        tau = left  # Newton's steps from there do not overshoot where there is no cap
+        tau = left  # Newton's steps from there do not overshoot where no upper bound is active.
     weight, excess = 0.0, 0.0
     for count in range(_PASSES):
         total, weight = coordinates(theta, base, tau, low, high, kind, c, p, D)
@@ -159,7 +163,7 @@ def respond(theta, low, high, kind, c, wanted, tau, p, D):
             break
         tau = new
     total = 0.0
-    if weight > 0:  # tau has no digits left: the last of the excess is taken from p itself
+    if weight > 0:  # tau has no digits left, so the rest of the excess is taken from p itself.
         for j in range(k):
             p[j] = clamp(p[j] - excess * (D[j] / weight), low[j], high[j])
             total += p[j]

@@ -1,8 +1,8 @@
 """Compute how p* responds to its scores: r -> z = (I - J H)^-1 J r, from which derivatives of p* are made.
 
-J = dp_Omega/dtheta at p* and H is the Hessian of a quadratic energy. The operator is linear in r and symmetric, so that
-it serves tangents and cotangents alike. Derivatives of the operator itself, which second derivatives of p* ask for, are
-the framework's.
+J = dp_Omega/dtheta at p*, and H is the Hessian of a quadratic energy. The operator is linear in r and symmetric, so
+it serves tangents and cotangents alike. Second derivatives of p* need derivatives of the operator itself; the
+framework computes these.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ByFramework(NamedTuple):
         moved = self._mapped(D[:, None, :], columns + 0 * D[:, None, :])
         one = backend_of(D).asarray(np.eye(matrix.shape[-1]), like=D)
         z = self._mapped(D, r)
-        if (
-            not self.thin
-        ):  # by I - J U itself: roots of D, which make it symmetric, have no derivative at zero
+        # The system is I - J U itself. The roots of D would make it symmetric, but they have no derivative at
+        # zero.
+        if not self.thin:
             return solve(one - transpose(moved), z)
         small = columns @ transpose(moved) + one
         return z - matvec(transpose(moved), solve(small, matvec(columns + 0 * moved, z)))

@@ -1,8 +1,9 @@
 """Solve rank 1, one example at a time: t = <a, p_Omega(b - a t)> is one increasing equation in one unknown.
 
-F(t) = t - <a, p(t)> has F' >= 1, so that every evaluation gives a bracket. Newton's step is taken where it falls
-strictly inside the bracket and the bracket keeps shrinking, the middle otherwise. The answer is p at the best t that
-was evaluated. Any Omega and set of `respond`; a quadratic Omega on a box takes one pass per step that writes nothing.
+F(t) = t - <a, p(t)> has F' >= 1, so every evaluation gives a bracket. Newton's step is taken where it ends strictly
+inside the bracket and the bracket keeps shrinking; otherwise the middle is taken. The answer is p at the best t that
+was evaluated. The method serves every Omega and set of `respond`. For a quadratic Omega on a box a step is one pass
+that writes nothing.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -71,11 +72,14 @@ def scalar(b, tilt, T, low, high, kind, c, wanted, tol, max_steps, warm, p, W, R
         if size < least:
             least, chosen = size, t
         steps += 1
-        # p answers scores that are off by a F; what rounding leaves of F ends the search as well
+        # p is the response to scores that are wrong by a F, so a small F ends the search. So does an F of the
+        # size of its rounding.
         done = size * max(steep / c, 1.0) <= 0.25 * tol or size <= 2 * EPS * abs(value)
         if done or right - left <= 4 * EPS * abs(t):
             break
-        end = t - 2 * F  # 2: where the slope is 1, t - F is the root itself and must not count as an end
+        # 2 F and not F: where the slope is 1, t - F is the root itself, and the root must lie inside the
+        # bracket.
+        end = t - 2 * F
         if F < 0:
             left, right = max(left, t), min(right, end)
         else:

@@ -1,7 +1,7 @@
 """Evaluate the rank-1 dual with a quadratic Omega in eager torch, with few kernels and pieces that stay in cache.
 
-For omega = c p^2 / 2 - tilt p the response to scores u - a t is (q + tilt) / c, q a clamp of u - a t: what is left to
-do besides the clamp is on [...] and not on [..., k].
+For omega = c p^2 / 2 - tilt p the response to scores u - a t is (q + tilt) / c, where q is a clamp of u - a t. The
+tilt and 1 / c are therefore applied to sums [...] and not to arrays [..., k].
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from gfy.backend import backend_of
 from gfy.problem import InnerProblem
 from gfy.protocols import Array
 
-_LARGE = 2**18  # numbers: the arrays between the kernels no longer stay in cache
-_PIECE = 2**18  # then it works on so many at a time
+_LARGE = 2**18  # Numbers in u. Above this, the arrays between the kernels do not stay in the cache.
+_PIECE = 2**18  # numbers that are then computed at a time
 
 
 def serves(problem: InnerProblem, u: Array) -> bool:
@@ -41,7 +41,7 @@ def primal(problem: InnerProblem, u: Array, a: Array, t: Array) -> Array:
     p, begin = u.new_empty(shape), 0
     shift = u.new_tensor(omega.tilt / omega.curvature)
     for scores, weights in pieces(problem, u, a):
-        # put in its place at once: nothing of this size is written twice
+        # Each piece is written into p at once, so that no second array of p's size is made.
         part = p[..., begin : begin + scores.shape[-1]]
         moved = torch.addcmul(scores, weights, t[..., None], value=-1)
         torch.add(shift, moved, alpha=1 / omega.curvature, out=part)
@@ -63,7 +63,8 @@ def _sums(
     room = tuple(one[..., : u.shape[-1]] for one in room)
     x = torch.addcmul(u, a, t[..., None], value=-1, out=room[0] if room else None)
     if isinstance(low, float) and isinstance(high, float):
-        # in place; the clamp's own derivative is one kernel, a mask of booleans takes four times as long
+        # The clamp is done in place. Its own derivative is one kernel; a mask of booleans takes four times as
+        # long.
         q = x.clamp_(low, high)
         slope = torch.ops.aten.hardtanh_backward
         whole = a.expand(q.shape)

@@ -1,7 +1,7 @@
 """Run examples side by side in threads that compiled code starts and waits for; each takes the next few examples.
 
-They live as long as one call, so nothing is left behind for a fork or for the end of the process, any number of
-Python's threads may call at once, and the interpreter's lock is never asked for.
+The threads end with the call, so none of them exists when the process forks or ends. Any number of Python's threads
+may call at once, and the interpreter's lock is never taken.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"

@@ -1,8 +1,8 @@
 """Define compiled solves of eager torch tensors whose shapes were met before: a call fills in addresses and
 little else.
 
-A training step of an energy network is short: what a general call asks of shapes, dtypes and devices costs more than
-the solve. The answers are remembered here per problem, stopping rule and shapes of the input.
+A training step of an energy network is short. In a general call the checks of shapes, dtypes and devices take longer
+than the solve. Their answers are kept here per problem, stopping rule and shapes of the input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call
 
 PLAIN, _WIDE = (torch.Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
-_MOST = 512  # shapes that are remembered, of all problems
+_MOST = 512  # shapes that are kept, over all problems together
 _READY: dict[Any, Launch | None] = {}
 
 

@@ -1,7 +1,7 @@
 """Compute the Fenchel-Young loss of eager torch tensors in one compiled call, and its gradient in another.
 
-A call solves, takes the loss at the solution, and sees whether inputs and targets are sound. Where anything is
-doubtful it gives no answer: the loss is then computed step by step, with every check and its sentence.
+A call solves, computes the loss at the solution, and checks whether inputs and targets are sound. Where anything is
+doubtful it gives no answer. The loss is then computed step by step, with every check and its message.
 """
 
 from __future__ import annotations

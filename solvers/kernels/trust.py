@@ -1,8 +1,8 @@
 """Decide whether rounding explains the rest of a solve by the rule of `solvers.verdict`, one example at a time.
 
-A residual that rounding could have left says nothing where rounding could have left any p: with scores of 1e12 and a
-gamma of 1e-5 that is so in float64. The duality gap at p then tells a p that is as good as its digits allow from one
-that is not.
+A residual of the size of rounding proves nothing where rounding may move p anywhere in the set. In float64 this
+happens with scores of 1e12 and a gamma of 1e-5. The duality gap at p then separates a p that is as accurate as its
+digits allow from one that is not.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -13,8 +13,8 @@ import numpy as np
 from gfy.numerics.native import piece
 from solvers.kernels.respond import BINARY, QUADRATIC
 
-_UNITS = 16.0  # units in the last place that a score and a sum may be off, as in `solvers.verdict`
-_SURE = 0.25  # of the floor: what a gap that is itself rounded is held against
+_UNITS = 16.0  # units in the last place by which a score and a sum may be wrong, as in `solvers.verdict`
+_SURE = 0.25  # The gap must be at most this share of the floor, because the gap is rounded itself.
 
 
 @piece

@@ -1,7 +1,7 @@
 """Compute four numbers at a time: the innermost loops, written in the compiler's own language.
 
-A loop over 30 numbers that a compiler vectorises by itself spends most of its time on the rest that does not fill its
-blocks, and it cannot keep a tile of a matrix in registers. These functions take addresses of float64 memory.
+A compiler that vectorises a loop over 30 numbers by itself spends most of the time on the numbers that do not fill a
+block. It also cannot keep a tile of a matrix in registers. These functions take addresses of float64 memory.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -94,7 +94,7 @@ def _pointer(kind):
     return cast
 
 
-# an address as a pointer to numbers of a kind, for `numba.carray`
+# Each of these turns an address into a pointer to numbers of one kind, for `numba.carray`.
 doubles, floats, longs, ints = (
     _pointer(kind) for kind in (types.float64, types.float32, types.int64, types.int32)
 )
@@ -272,6 +272,7 @@ def minus(typing, x, y):
     either is plain."""
 
     def write(context, build, signature, args):
-        return build.fsub(*args, flags=("nsz",))  # an instruction with a flag of its own is given no others
+        # The compiler adds no other flags to an instruction that has one.
+        return build.fsub(*args, flags=("nsz",))
 
     return types.float64(types.float64, types.float64), write

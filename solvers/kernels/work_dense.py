@@ -15,8 +15,10 @@ from solvers.kernels.memory import narrow, somewhere, widen, write_one
 from solvers.kernels.threads import fetch_add
 from solvers.kernels.vectors import address, doubles, ints, longs, unsound
 
-_MARGIN, _SINGLE_MARGIN = 1e-10, 1e-5  # of U's largest entry: what rounding of U may cost of its definiteness
-_HARD = 24  # steps on a box after which bounds are still not found: the dual's search is surer
+# Shares of U's largest entry, for float64 and float32. Rounding of U may raise its largest eigenvalue by so
+# much.
+_MARGIN, _SINGLE_MARGIN = 1e-10, 1e-5
+_HARD = 24  # After this many steps on a box the dual method continues, because its search is more reliable.
 
 
 def worker(stamp):

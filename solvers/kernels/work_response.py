@@ -1,8 +1,8 @@
 """Define the worker of derivatives: z = (I - J H)^-1 J r, how p* responds to scores that are moved by r.
 
-J = diag(D), less D D^T / sum D where sum p is fixed. The operator is symmetric, so that one worker serves both
-directions of differentiation. Coordinates with D = 0 are held by a bound: the system is that of the free ones alone.
-The frame's SCORES are r, START is D, and the matrix is U (H = U) or A (H = -A A^T, TILT = 1).
+J = diag(D), minus D D^T / sum D where sum p is fixed. The operator is symmetric, so that one worker serves both
+directions of differentiation. Coordinates with D = 0 are held by a bound, and only the system of the others is
+solved. The frame's SCORES are r, START is D, and the matrix is U (H = U) or A (H = -A A^T, TILT = 1).
 """
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"
