@@ -1,6 +1,6 @@
 """Solve concave energies with kinks from the dual, where the multipliers of their rectifiers are the unknowns.
 
-The method is `gfy.saddle`, which certificates and gradients use as well; here it runs behind the protocol.
+The method is `gfy.saddle`, which certificates and gradients use as well; here it is offered as a solver.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from gfy.energies.kinks import stacked
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
-MOST_STEPS = 100  # an interior-point method that has not ended by then does not end
+MOST_STEPS = 100  # steps; an interior-point method that has not ended by then does not end
 
 
 def unsupported(problem: InnerProblem) -> str | None:

@@ -1,8 +1,8 @@
 """Run semismooth Newton on D(t) = 1/2 |t|^2 + Omega*(u - A t), t in R^m, for any set where p_Omega is known.
 
-D is 1-strongly convex with gradient t - A^T p(t) and generalised Hessian I + A^T J A, J = dp_Omega/dtheta; a line
-search on D makes the method global. Its value at t is an upper bound of the maximum, so D(t) minus the value at p
-is a gap.
+D is 1-strongly convex. Its gradient is t - A^T p(t), and its generalised Hessian is I + A^T J A with J =
+dp_Omega/dtheta. A line search on D makes the method global. The value of D at t is an upper bound of the maximum, so
+D(t) minus the value at p is a gap.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class State(NamedTuple):
 
 def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
     u, A = parts(problem, v)
-    # interactions push A^T p towards 0: a better start than the middle of C
+    # Without p0 the start is t = 0. Interactions move A^T p towards 0, so this is better than the middle of
+    # C.
     start = problem.initial_point(v, p0)
     t = matvec(transpose(A), start) * (0.0 if p0 is None else 1.0)
     p, F, D = _at(problem, u, A, t)
@@ -53,7 +54,8 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     def attempt(scale: Array) -> tuple[Array, ...]:
         t = state.t + scale[..., None] * direction
         p, F, D = _at(problem, u, A, t)
-        # convexity: where the slope along the step is still downhill, D has gone down, whatever rounding says
+        # D is convex. Where its slope along the step is still negative, D has decreased, even if rounding
+        # hides it.
         bad = (state.D + 1e-4 * scale * descent < D) & (dot(F, direction) > 0)
         bad = bad & (state.D + 8 * eps * (1 + xp.abs(state.D)) < D)
         return scale, t, p, F, D, bad

@@ -25,14 +25,14 @@ class DualNewton(AtOnce):
     """Solve `gfy.Pairwise` and concave energies with kinks by Newton's method on the dual problem.
 
     For U = -A A^T, with u [..., k] and A [..., k, m], it minimises 1/2 |t|^2 + Omega*(u - A t) over t in R^m, and p =
-    p_Omega(u - A t): exact in a few steps. With m = 1 on boxes this is one monotone scalar equation per example, and
-    Newton's step is kept inside a bracket (a bare Newton step can cycle between two breakpoints for ever). Otherwise
-    it is a semismooth Newton method with an m x m system and a line search; the simplex has one more multiplier. A
-    concave energy with kinks (`ConcaveSpen` and `InputConvexNetwork` with relu, any energy that has `kinks`) is
-    solved for the multipliers of its rectifiers by an interior-point method with a Newton finish, for every
-    regularizer with an argmax map and for Omega = 0. On a processor, quadratic and entropic regularizers on boxes and
-    (capped) simplices with m <= 32 run compiled where numba is installed (the extra `native`): the same method, some
-    times faster.
+    p_Omega(u - A t). This is exact after a few steps. With m = 1 on boxes it is one monotone scalar equation per
+    example, and Newton's step is kept inside a bracket, because alone it can cycle between two breakpoints without
+    end. Otherwise it is a semismooth Newton method with an m x m system and a line search; the simplex has one more
+    multiplier. A concave energy with kinks (`ConcaveSpen` and `InputConvexNetwork` with relu, any energy that has
+    `kinks`) is solved for the multipliers of its rectifiers by an interior-point method with a Newton finish. This
+    serves every regularizer with an argmax map, and Omega = 0. On a processor where numba is installed (the extra
+    `native`), quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run compiled, which is
+    the same method and several times as fast.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
@@ -49,9 +49,9 @@ class DualNewton(AtOnce):
         [[0.654, 0.077]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
-    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
+    fixed_tolerance: ClassVar[bool] = True  # True: a compiled call needs the tolerance when it is staged
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) 
         return run(
             DualNewton(), problem, v, p0, stop, lambda v, s: _finish(problem, v, s.p, dot(s.F, s.F), stop)
         )
-    # p need not be carried through the loop: t and its bracket say everything
+    # The loop does not carry p, because t determines it.
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
     given = one.parts(problem, v)
@@ -132,7 +132,7 @@ def _kinked(problem: InnerProblem) -> bool:
 def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop) -> tuple[Array, Array]:
     """Return p corrected to its last digits and a bound of its gap; `square` [...] is |F|^2 = |t - A^T p|^2.
 
-    p = p_Omega(grad Phi(p) - A F), so that its gap is at most |A|^2 |F|^2 / (2 mu).
+    Because p = p_Omega(grad Phi(p) - A F), its gap is at most |A|^2 |F|^2 / (2 mu).
     """
     curvature = problem.energy.curvature(v)
     assert isinstance(curvature, LowRank)

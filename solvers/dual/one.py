@@ -1,9 +1,9 @@
 """Solve rank 1 on a box: t = sum_j a_j q(u_j - a_j t) is one increasing equation per example.
 
-F(t) = t - <a, q(u - a t)> has F' >= 1, so |F(t)| bounds the distance to the root and every evaluation gives a bracket.
-Newton's step is taken where it falls strictly inside the bracket and the bracket keeps shrinking; otherwise the
-step is the middle. One iteration is one pass over u and a. The answer is p at the best t that was evaluated, so that
-|F| there speaks of it: D(t) less the value at p(t) is F^2 / 2.
+F(t) = t - <a, q(u - a t)> has F' >= 1, so |F(t)| bounds the distance to the root, and every evaluation gives a
+bracket. Newton's step is taken where it ends strictly inside the bracket and the bracket keeps shrinking; otherwise
+the step goes to the middle. One iteration is one pass over u and a. The answer is p at the best t that was evaluated,
+so |F| there measures its error: D(t) minus the value at p(t) is F^2 / 2.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     value, slope = evaluate(problem, given, t)
     F = t - value
     size, below = xp.abs(F), F < 0
-    # 2: where the slope is 1 Newton's step is t - F itself, and must not count as the end of the bracket
+    # 2 F and not F: where the slope is 1, t - F is the root itself, and the root must lie inside the bracket.
     end = t - 2 * F
     left = xp.maximum(state.low, xp.where(below, t, end))
     right = xp.minimum(state.high, xp.where(below, end, t))
@@ -102,11 +102,12 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     inside = (proposal > left) & (proposal < right) & ~slow
     following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone
     noise = xp.abs(value) if given.total is None else xp.abs(value) + xp.abs(given.total)
-    # a bracket that was no wider than rounding: what is left of F are its sums' errors, and t is as good as it gets
+    # The bracket was no wider than rounding. The rest of F is the rounding of its sums, and t cannot be
+    # improved.
     shut = state.high - state.low <= 4 * backend.eps(t) * xp.abs(t)
     noise = xp.where(shut, xp.full_like(t, float("inf")), 8 * backend.eps(t) * noise)
     best = xp.where(size < state.error, t, state.best)
-    error = xp.where(state.error < size, state.error, size)  # a NaN stays one
+    error = xp.where(state.error < size, state.error, size)  # a NaN stays a NaN
     return State(following, left, right, width, size, best, error, xp.maximum(state.noise, noise))
 
 

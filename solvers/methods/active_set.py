@@ -38,7 +38,8 @@ def choose(variant: str, state: Any, vertex: Array, gap: Array) -> Move:
     good = (best[..., None] * atoms).sum(-2)
     local = (state.g * (good - bad)).sum(-1)
     forward = Move(vertex - state.p, one, weights, slot, slot, room)
-    inside = Move(good - bad, share, worst, best, slot, room & False)  # among the atoms that are held
+    # a move among the atoms that have a weight
+    inside = Move(good - bad, share, worst, best, slot, room & False)
     if variant == "classic":
         return _either(xp, room, forward, inside)
     if variant == "blended":

@@ -19,15 +19,18 @@ from solvers.kernels import call
 from solvers.kernels.at_once import AtOnce
 from solvers.loop import all_finite, check
 
-_UNITS = 4  # in the last place of the largest entry, per column, that the factorisation may be off
+# The factorisation may be wrong by this many units in the last place of the largest entry, per column.
+_UNITS = 4
 
 
 @dataclass(frozen=True)
 class ClosedForm(AtOnce):
     """Compute p* in one evaluation, where a formula is known.
 
-    Linear energies: p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: the linear system
-    (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
+    Linear energies: p* is p_Omega(scores). Quadratic energies on R^k with a quadratic Omega: p* solves the linear
+    system (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
+    Metrics: p* = v where Omega is 1-Lipschitz and v lies in C. For examples whose v does not, the answer is the
+    projection of v with `converged=False`.
     Metrics: p* = v where Omega is 1-Lipschitz and v lies in C; examples whose v does not are answered with the
     projection of v and `converged=False`.
 
@@ -46,7 +49,7 @@ class ClosedForm(AtOnce):
         [[0.75, 0.25, 0.0]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     @property
     def name(self) -> str:
@@ -104,7 +107,8 @@ class ClosedForm(AtOnce):
         xp = backend_of(v).xp
         anchor = problem.energy.anchor(v)
         p = problem.domain.project(anchor)
-        # |Omega(p) - Omega(q)| <= C(p, q): for the manhattan cost the largest partial derivative is what counts
+        # The closed form needs |Omega(p) - Omega(q)| <= C(p, q). For the manhattan cost this bounds the
+        # largest partial derivative.
         k = 1 if problem.energy.metric == "manhattan" else p.shape[-1]
         flat = problem.regularizer.lipschitz(problem.domain, k) <= 1
         apart = xp.sqrt(((p - anchor) ** 2).sum(-1))
@@ -126,7 +130,7 @@ def _answer(
 def _feasible(problem: InnerProblem, p: Array) -> Array | None:
     """Return the gap of p = p_Omega(scores), [...]: zero by the definition of the map, infinite where p is not in C.
 
-    None where the set says less cheaply whether p lies in it: the gap is then computed.
+    The answer is None where a test whether p lies in the set takes long; the gap is then computed.
     """
     domain = problem.domain
     if not (domain.banded or domain.ball or domain.whole):
@@ -159,7 +163,7 @@ def _raised(matrix: Array, c: float, rhs: Array) -> Array:
     largest = xp.max(xp.abs((matrix * eye).sum(-1)), axis=-1)[..., None, None]
     least = _UNITS * matrix.shape[-1] * backend.eps(matrix) * largest
     system = matrix + xp.maximum(least, xp.full_like(least, c)) * eye
-    if system.ndim == 2:  # one system, whose right-hand sides are all examples
+    if system.ndim == 2:  # one system with the scores of all examples as right-hand sides
         rows = rhs.reshape((-1, rhs.shape[-1]))
         return transpose(positive_solver(system)(transpose(rows))).reshape(rhs.shape)
     batch = np.broadcast_shapes(tuple(rhs.shape[:-1]), tuple(system.shape[:-2]))

@@ -35,9 +35,9 @@ class State(NamedTuple):
 class CoordinateAscent:
     """Solve quadratic energies by sweeps over the k coordinates, each set to its best value given the others.
 
-    The best value is a closed form for quadratic regularizers and a bracketed root to rounding for the others. With U
-    = -A A^T a sweep keeps t = A^T p and costs O(k m); with a dense U it reads U once, one block of rows at a time.
-    Where sum p is fixed, pairs of coordinates trade mass.
+    The best value is a closed form for quadratic regularizers, and a bracketed root to rounding for the others. With
+    U = -A A^T a sweep keeps t = A^T p and costs O(k m); with a dense U it reads U once, one block of rows at a time.
+    Where sum p is fixed, pairs of coordinates exchange mass.
 
     Args:
         order: "cyclic" (the default) or "shuffled", blocks and coordinates in a random order.
@@ -59,7 +59,7 @@ class CoordinateAscent:
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     order: str = "cyclic"
     seed: int = 0
@@ -117,7 +117,8 @@ class CoordinateAscent:
         moved = xp.abs(p - state.p)
         least = 4 * backend.eps(p) * (1 + xp.abs(p))
         error, noise = xp.max(moved, axis=-1), xp.max(least, axis=-1)
-        # a sweep that hardly moves p is not yet the end where p is stiff: what it leaves of the gap counts as well
+        # A sweep may move p very little although p is not yet optimal. The gap that the sweep leaves is
+        # therefore a part of the error.
         if problem.domain.total is None:
             gap, blur = (_left(problem, curvature, d) for d in (moved, least))
         else:
@@ -141,8 +142,8 @@ class CoordinateAscent:
 def _left(problem: InnerProblem, curvature: Any, moved: Array) -> Array:
     """Return a bound of the gap after a sweep of exact updates that moved p by `moved` >= 0, [...].
 
-    A coordinate was at its best when it was visited; later moves have changed its score by at most
-    h_j sum_i h_i moved_i, with h^2 the diagonal of -U.
+    A coordinate had its best value when it was visited. Later moves have changed its score by at most h_j sum_i h_i
+    moved_i, where h^2 is the diagonal of -U.
     """
     xp = backend_of(moved).xp
     h = xp.sqrt(xp.abs(curvature.diagonal()))

@@ -20,7 +20,7 @@ VARIANTS = ("classic", "away", "pairwise", "blended")
 class State(NamedTuple):
     """Hold p [..., k] = weights [..., n] @ atoms [..., n, k], and g, the gradient of Phi - Omega at p.
 
-    `vertex` is the oracle's answer at g and `error` the gap it proves, both of this p.
+    `vertex` is the oracle's answer at g, and `error` is the gap that it proves; both belong to this p.
     """
 
     p: Array
@@ -49,9 +49,9 @@ class Active(NamedTuple):
 class FrankWolfe:
     """Move towards the vertex that the set's linear oracle returns, or away from a bad one, without projections.
 
-    The step length is exact for quadratic problems and adaptive otherwise. While all atoms are in use they trade
-    among themselves. Where Omega is an entropy the oracle is p_Omega (conditional gradients that keep Omega), and no
-    atoms are held.
+    The step length is exact for quadratic problems and adaptive otherwise. While all slots are in use, weight moves
+    between the atoms that are held. Where Omega is an entropy the oracle is p_Omega (conditional gradients that keep
+    Omega), and no atoms are held.
 
     Args:
         variant: "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
@@ -74,7 +74,7 @@ class FrankWolfe:
         [[0.667, 0.333]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     variant: str = "blended"
     max_atoms: int | None = None
@@ -191,7 +191,7 @@ def _look(problem: InnerProblem, p: Array, g: Array) -> tuple[Array, Array, Arra
         gap = problem.regularizer.excess(g, vertex, p)
         size = dot(xp.abs(g), xp.abs(p)) + xp.abs(problem.regularizer.value(p)) + 1
         noise = 8 * backend.eps(p) * size
-    return vertex, xp.where(gap < 0, 0 * gap, gap), noise  # a NaN stays one
+    return vertex, xp.where(gap < 0, 0 * gap, gap), noise  # a NaN stays a NaN
 
 
 def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
@@ -202,7 +202,8 @@ def _conditional(problem: InnerProblem, v: Input, state: State) -> State:
     d = best - state.p
     ahead = problem.energy.grad_p(v, best)
     bend = -dot(ahead - state.g, d)
-    # Omega is at least as curved as its gap says: both together give the length of the step
+    # The gap gives a lower bound of Omega's curvature along the step. Together with `bend` it gives the
+    # length of the step.
     size = (2 * gap) / xp.where(gap + bend > 0, 2 * gap + bend, xp.ones_like(gap))
     size = xp.where(gap > 0, xp.minimum(size, 1 + 0 * size), 0 * size)
     p = state.p + size[..., None] * d

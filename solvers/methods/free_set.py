@@ -19,11 +19,11 @@ from solvers.methods.projected_newton import ProjectedNewton, by_framework
 class ActiveSet(AtOnce):
     """Solve quadratic energies exactly: coordinate sweeps find the active bounds, Newton's method does the rest.
 
-    On a processor with numba (the extra `native`) each example is solved in compiled code, alone and in cache. A
-    quadratic Omega on a box starts with sweeps that find nearly all active bounds; Newton's step on the other
-    coordinates (Cholesky) is then exact, and a step that leaves the box is projected and searched. Simplices and
-    entropies are solved by semismooth Newton steps on the dual, globalised by a search along the step. Without
-    numba, on other devices and for other regularizers it takes the steps of `ProjectedNewton`.
+    On a processor with numba (the extra `native`) compiled code solves each example by itself, so that it stays in
+    the cache. A quadratic Omega on a box starts with sweeps that find nearly all active bounds. Newton's step on the
+    other coordinates (Cholesky) is then exact, and a step that leaves the box is projected and shortened by a search.
+    Simplices and entropies are solved by semismooth Newton steps on the dual, made global by a search along the step.
+    Without numba, on other devices and for other regularizers the solver takes the steps of `ProjectedNewton`.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution`: `error` is the residual
@@ -41,9 +41,9 @@ class ActiveSet(AtOnce):
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
-    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
+    fixed_tolerance: ClassVar[bool] = True  # True: a compiled call needs the tolerance when it is staged
 
     @property
     def name(self) -> str:

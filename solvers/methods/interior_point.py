@@ -1,9 +1,9 @@
 """Run a primal-dual interior-point method: about a dozen steps for any conditioning, one linear system each.
 
-The bounds low <= p <= high become barriers: with multipliers zl, zu of the distances to them, Newton's method follows
-(p - low) zl = (high - p) zu = mu to mu = 0. Omega stays as it is; where it is an entropy its own curvature joins that
-of the barriers. An entropy with a small gamma is neither smooth nor a barrier: methods that rely on it as either need
-thousands of steps, and this one does not rely on it.
+The bounds low <= p <= high become barriers. zl and zu are the multipliers of the distances to the bounds, and
+Newton's method follows (p - low) zl = (high - p) zu = mu until mu = 0. Omega is not changed. Where it is an entropy,
+its own curvature is added to that of the barriers. An entropy with a small gamma is neither smooth nor a barrier.
+Methods that need it to be one of these take thousands of steps; this method needs neither.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from solvers.loop import check, iterate, solution
 from solvers.methods.last_digits import finish
 from solvers.methods.newton_system import responder_at, slope_at
 
-_LEAST = 1e-30  # the smallest p at which an entropy is asked for its gradient
-_BACK = 0.995  # of the way to the nearest bound is as far as a step goes
-_MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
-_STEPS = 60  # more are never of use: rounding has won
-# eps above which a linear Omega leaves steps without digits: D is as large as 1 / eps, and the sum of p is what is
-# left when such numbers cancel; the examples that this leaves unsolved are solved in double precision
+_LEAST = 1e-30  # the smallest p at which the gradient of an entropy is computed
+_BACK = 0.995  # the share of the way to the nearest bound that a step may go
+_MOST_DENSE = 512  # Coordinates. Above this, a k x k system per example and step takes too long.
+_STEPS = 60  # More steps do not help, because the rest is rounding.
+# With Omega = 0 and an eps above this, steps lose their digits: D is as large as 1 / eps, and the sum of p is a
+# small difference of such numbers. The examples that remain unsolved are solved in double precision.
 _COARSE = 1e-10
-_DEEP = 1e-3  # times Stop.tol: the relative gap asked for, far enough for the last Newton step in p
+_DEEP = 1e-3  # The steps end at this share of Stop.tol, which is near enough for the last Newton step in p.
 
 
 class State(NamedTuple):
@@ -53,8 +53,8 @@ class InteriorPoint:
     """Solve smooth concave energies on boxes and (capped) simplices by a primal-dual interior-point method.
 
     It serves any separable regularizer, or none. A step factors diag(omega'') - H plus the barriers' curvature (k x
-    k; m x m where U = -A A^T has a rank below k). It starts from the middle of C: a warm start p0 is not used. The
-    error is the gap divided by max(1, |value|).
+    k, or m x m where U = -A A^T has a rank m below k). It starts from the middle of C, and a warm start p0 is not
+    used. The error is the gap divided by max(1, |value|).
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
@@ -71,7 +71,7 @@ class InteriorPoint:
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     @property
     def name(self) -> str:
@@ -143,18 +143,19 @@ class InteriorPoint:
         inside = _inside(problem, p)
         r = problem.energy.grad_p(v, p) - problem.regularizer.grad(inside)
         curved = _bend(problem, inside) + _over(zl, below) + _over(zu, above)
-        free = (below > 0) & (above > 0)  # where low = high there is nothing to move
+        free = (below > 0) & (above > 0)  # a coordinate with low = high does not move
         D = xp.where(free, 1 / xp.maximum(curved, xp.full_like(curved, backend.eps(p))), xp.zeros_like(p))
         respond = _responder(problem, v, p)(D)
         many = 2 * p.shape[-1]
-        # where the step would go if mu were 0 at once
+        # The predictor is the step for mu = 0.
         dp = _balanced(problem, p, D, respond(r))
         dl, du = -zl - _over(zl, below) * dp, -zu + _over(zu, above) * dp
         size = _longest(state, dp, dl, du)[..., None]
         mu = _pairing(below, above, zl, zu, many)
         after = _pairing(below + size * dp, above - size * dp, zl + size * dl, zu + size * du, many)
         aim = mu * (after / xp.where(mu > 0, mu, xp.ones_like(mu))) ** 3
-        # and where it goes, towards the pairs that are all as large as can be expected of the next point
+        # The corrector aims at products that all equal `aim`, the mean that can be expected of the next
+        # point.
         cl, cu = _over(aim[..., None] - dp * dl, below), _over(aim[..., None] + dp * du, above)
         dp = _balanced(problem, p, D, respond(r + cl - cu))
         dl, du = cl - zl - _over(zl, below) * dp, cu - zu + _over(zu, above) * dp
@@ -163,7 +164,8 @@ class InteriorPoint:
         zl, zu = zl + size * dl, zu + size * du
         gap, error, noise = _measure(problem, v, p)
         better = ~(gap > state.gap)
-        # the pairs bound what further steps can gain: beyond rounding they end in numbers too small to divide by
+        # The sum of the products bounds what further steps can gain. Beyond rounding, steps end in numbers
+        # that are too small to divide by.
         spent = _pairing(below, above, zl, zu, 1) <= backend.eps(p) ** 2 * _size(problem, v, p)
         return State(
             p,

@@ -1,8 +1,8 @@
 """Correct the last digits of p by Newton's step in p itself, where p has the rounding of other unknowns.
 
-With r = p_Omega(grad Phi(p)) - p a step solves (I - J H) d = r. A method that computes p = p_Omega(theta) moves p,
-where Omega is weak, by much more than rounding when theta moves to the next number of its dtype; d is a correction to p
-and keeps p's own digits.
+With r = p_Omega(grad Phi(p)) - p a step solves (I - J H) d = r. Where Omega is weak, a method that computes p =
+p_Omega(theta) moves p by much more than rounding when theta moves to the next number of its dtype. d is a correction
+to p, so it keeps p's own digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gfy.protocols import Array, Input
 from solvers import verdict
 from solvers.methods.newton_system import answer, positive_solve, responder_at, slope_at, small_system
 
-_LOOKS = 3  # at p itself and at two corrections of it
+_LOOKS = 3  # p is judged as it is and after each of two corrections
 
 
 class _Found(NamedTuple):

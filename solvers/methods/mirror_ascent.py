@@ -34,8 +34,8 @@ class State(NamedTuple):
 class MirrorAscent:
     """Take exponentiated gradient steps, z <- z + grad(p) / L with p = mirror(z), which stay inside the set.
 
-    The mirror is the softmax where sum p is fixed and a sigmoid between the bounds of a box; where Omega is an
-    entropy it is p_Omega itself, which handles Omega exactly (see `relative`). L is measured on the way. Where
+    The mirror is the softmax where sum p is fixed, and a sigmoid between the bounds of a box. Where Omega is an
+    entropy it is p_Omega itself, which treats Omega exactly (see `relative`). L is measured during the steps. Where
     Omega is not an entropy, the error is the Frank-Wolfe gap.
 
     Returns:
@@ -53,7 +53,7 @@ class MirrorAscent:
         [[0.624, 0.376]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     @property
     def name(self) -> str:
@@ -105,7 +105,8 @@ class MirrorAscent:
         else:
             good = problem.value(v, p) >= problem.value(v, state.p) - blur - 1e-15
         measured = slope / xp.where(moved > 0, moved, xp.ones_like(moved))
-        # a step that is rounding measures nothing: with a smaller and smaller L its derivative would grow without bound
+        # A step of the size of rounding does not measure L. L would become smaller and smaller, and the
+        # derivative of the step would grow without bound.
         shrunk = xp.where(moves(d, p), xp.maximum(0.7 * state.L, 0.7 * measured), state.L)
         L = xp.where(good, shrunk, xp.maximum(2 * state.L, measured))
         keep = good[..., None]

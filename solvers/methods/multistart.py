@@ -43,7 +43,7 @@ class MultiStart:
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     starts: int = 64
     most_vertices: int = 256
@@ -99,7 +99,7 @@ class MultiStart:
 
     def _vertices(self, problem: InnerProblem, k: int) -> list[np.ndarray]:
         try:
-            if k > 20:  # a box's vertices would be counted before they are refused
+            if k > 20:  # The vertices are not listed then, because there may be too many: a box has 2^k.
                 return []
             vertices = problem.domain.vertices(k)
         except UnsupportedError:
@@ -122,7 +122,7 @@ def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
             v,
             problem.energy.axes(v),
         )
-    field = next(iter(ranks))  # one leaf that has the axis is enough
+    field = next(iter(ranks))  # it is enough that one leaf has the axis
     leaf = getattr(v, field)
     event = tuple(leaf.shape[leaf.ndim - ranks[field] :])
     return v._replace(**{field: xp.broadcast_to(leaf, (*batch, *event))})

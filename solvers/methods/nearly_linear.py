@@ -17,12 +17,12 @@ from solvers.loop import check
 class NearlyLinear:
     """Solve a problem without regularizer by a nearby one with gamma s <p, p - 1> added, s = max |u|; p [..., k].
 
-    Omega = 0 makes the dual piecewise constant, where Newton has nothing to go by. With a small gamma it is the
-    equation of `DualNewton` again, and the value found is at most gamma s * sum p (1 - p) below the maximum: of that
-    sum generically one coordinate is not an integer, so gamma s / 4. The size s makes gamma a relative one: the
-    perceptron's loss falls with the size of u, so a network in training shrinks it, and any fixed gamma would become
-    the regularizer that this loss is there to do without. The error that is reported is the Frank-Wolfe gap of the
-    problem itself, relative to its value.
+    With Omega = 0 the derivative of the dual is piecewise constant in the scores, so Newton's method has no curvature
+    to use. With a small gamma the equation is that of `DualNewton`. The value that is found is at most gamma s * sum
+    p (1 - p) below the maximum. In general one coordinate is not an integer, so that this is at most gamma s / 4. The
+    factor s makes gamma relative: the loss of the perceptron decreases with the size of u, so a network in training
+    makes u smaller, and a fixed gamma would become the regularizer that this loss does without. The reported error is
+    the Frank-Wolfe gap of the problem itself, relative to its value.
     """
 
     gamma: float = 1e-3

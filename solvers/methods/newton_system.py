@@ -15,7 +15,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
 _UNROLLED = 8
-_LEAST = 8.0  # units in the last place of a diagonal entry: a smaller pivot is rounding
+_LEAST = 8.0  # Units in the last place of a diagonal entry. A smaller pivot is rounding.
 
 
 def slope_at(problem: InnerProblem, p: Array) -> Array:
@@ -59,8 +59,8 @@ def small_system(A: Array, D: Array, balanced: bool) -> Array:
 def low_rank_responder(A: Array, D: Array, balanced: bool) -> Callable[[Array], Array]:
     """Return r -> (I + J A A^T)^-1 J r, as `gfy.numerics.spd.responder` for the Hessian -A A^T, by an m x m system.
 
-    Where D is large most of D r cancels: the answer is put into its equation once, and what it leaves over is answered
-    too.
+    Where D is large, most of D r cancels. The answer is therefore inserted into its equation once, and the response
+    to the remaining residual is added.
     """
     system = small_system(A, D, False)
     xp = backend_of(D).xp
@@ -110,10 +110,10 @@ def hessian_at(problem: InnerProblem, v: Input, p: Array) -> Array:
 def positive_solve(matrix: Array, rhs: Array) -> Array:
     """Solve small symmetric positive definite systems [..., m, m] y = [..., m].
 
-    Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal, on
-    one processor zero and on another negative. No such pivot is divided by: a tiny multiple of the diagonal is added
-    first, so that y always points the way of rhs, as a descent direction must.
-    JAX calls LAPACK once for every matrix: up to m = 8 elimination written over the batch is twice as fast.
+    Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal: zero
+    on one processor and negative on another. A tiny multiple of the diagonal is therefore added first, so that no
+    such pivot is a divisor, and <y, rhs> > 0, as a descent direction needs. JAX calls LAPACK once per matrix; up to m
+    = 8 an elimination over the whole batch is twice as fast.
     """
     backend = backend_of(matrix)
     if backend.staged and matrix.shape[-1] <= _UNROLLED:
@@ -152,7 +152,8 @@ def by_conjugate_gradients(
         def J(x: Array) -> Array:
             return problem.regularizer.jacobian_product(theta, problem.domain, x)
 
-    # the forcing term: a tenth at first, more digits as the steps converge
+    # The residual, in the norm of J, is reduced to at most a hundredth of its start, and further as the steps
+    # converge.
     def limit(rho: Array) -> Array:
         return rho * xp.minimum(1e-4 + 0 * rho, rho) + 1e-40
 

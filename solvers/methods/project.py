@@ -1,7 +1,7 @@
 """Project the end of a gradient step; on the simplex without a sort and without a bracket.
 
-sum relu(x - tau) = 1 is convex and decreasing in tau: Newton's steps from the left increase to the root and end
-there after finitely many (Michelot's method), each one pass over x.
+sum relu(x - tau) is convex and decreasing in tau. Newton's steps on its equation with 1 therefore increase from the
+left to the root, and end there after finitely many steps (Michelot's method). Each step is one pass over x.
 Reference: Michelot (1986); Condat (2016).
 """
 
@@ -38,7 +38,8 @@ def project(domain: ConvexSet, x: Array) -> Array:
         tau = state.tau + excess / xp.where(held > 0, held, xp.ones_like(held))
         return _State(tau, held, xp.any(held != state.held), state.step + 1)
 
-    # the largest coordinate alone, or all of them: both leave too much mass
+    # The start is the larger of the tau for the largest coordinate alone and the tau for all coordinates. At
+    # both the sum is at least 1.
     start = xp.maximum(xp.max(fixed, axis=-1)[..., None] - 1, (fixed.sum(-1)[..., None] - 1) / x.shape[-1])
     first = _State(start, 0 * start - 1, xp.any(start == start), xp.sum(0 * start))
     tau = backend.while_loop(lambda s: s.moved & (s.step < _MAX_STEPS), body, first).tau

@@ -16,7 +16,7 @@ from solvers.methods.project import project
 
 STEPS = ("accelerated", "spectral", "backtracking", "steady")
 _KINK = 1e12
-_STILL = 64  # units in the last place of p: a shorter step is rounding
+_STILL = 64  # Units in the last place of p. A shorter step is rounding.
 
 
 class State(NamedTuple):
@@ -28,7 +28,7 @@ class State(NamedTuple):
     move: Array  # p - previous p
     bend: Array  # g - previous g
     L: Array
-    t: Array  # the momentum's clock; with spectral steps an average of the values so far
+    t: Array  # the t of the accelerated method; with spectral steps an average of the values so far
     error: Array
     noise: Array
 
@@ -37,10 +37,11 @@ class State(NamedTuple):
 class ProjectedGradient:
     """Take gradient steps that are projected onto the set; it serves any energy on every set with a projection.
 
-    p <- project(q + grad(q) / L), with L measured on the way. Every step tries one point: a rejected example stays
-    where it is with a larger L. Where the energy is not concave the steps are those of "backtracking" on values, and
-    the limit is a stationary point, not a maximum. Entropies have an infinite gradient on the boundary: there the
-    step is measured by Omega's own divergence instead of the Euclidean distance (see `relative`).
+    A step is p <- project(q + grad(q) / L), with L measured during the steps. Every step tries one point; an example
+    that is rejected stays where it is with a larger L. Where the energy is not concave, "accelerated" takes the steps
+    of "backtracking" on values, and the limit is a stationary point, not a maximum. Entropies have an infinite
+    gradient on the boundary. There the step is measured by Omega's own divergence instead of the Euclidean distance
+    (see `relative`).
 
     Args:
         step_rule: "accelerated" (the default): momentum (with the known strong concavity) and adaptive restart;
@@ -64,7 +65,7 @@ class ProjectedGradient:
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     step_rule: str = "accelerated"
 
@@ -102,7 +103,8 @@ class ProjectedGradient:
         g = _gradient(problem, v, p)
         L = _first_curvature(problem, v, p, g)
         none = xp.zeros_like(g)
-        endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)  # NaN stays: there is nothing to solve
+        # A NaN stays, because there is nothing to solve.
+        endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)
         t = problem.value(v, p) if self.step_rule == "spectral" else xp.ones_like(L)
         return State(p, g, none, none, L, t, endless, 0 * L)
 
@@ -118,7 +120,7 @@ class ProjectedGradient:
         mu = problem.strong_concavity
         beta, t = _momentum(xp, state.t, state.L, mu) if rule == "accelerated" else (0 * state.t, state.t)
         q = state.p + beta[..., None] * state.move
-        # an affine gradient at q needs no evaluation
+        # An affine gradient at q follows from the gradients of the last two points.
         at_q = (
             state.g + beta[..., None] * state.bend
             if affine or rule != "accelerated"
@@ -129,14 +131,16 @@ class ProjectedGradient:
         d, dg = p - q, g - at_q
         length, slope = dot(d, d), -dot(dg, d)
         eps = backend.eps(p)
-        blur = 8 * eps * dot(xp.abs(at_q) + xp.abs(g), xp.abs(d))  # what rounding does to `slope`
+        blur = 8 * eps * dot(xp.abs(at_q) + xp.abs(g), xp.abs(d))  # the rounding of `slope`
         if rule == "spectral":
-            # Barzilai-Borwein steps are not monotone: they must not fall below an average of the values so far
+            # Barzilai-Borwein steps are not monotone. The value must not fall below an average of the values
+            # so far.
             after = problem.value(v, p)
             good = after >= state.t + 1e-4 * dot(at_q, d) - 8 * eps * (1 + xp.abs(state.t))
             t = xp.where(good, 0.85 * state.t + 0.15 * after, state.t)
         elif concave:
-            # <g(q) - g(p), p - q> <= L |p - q|^2 is sufficient increase without the cancellation of values
+            # <g(q) - g(p), p - q> <= L |p - q|^2 ensures a sufficient increase, and no digits cancel as they
+            # do in a difference of values.
             allowed = state.L if affine else state.L / 2
             good = slope <= allowed * length + blur
         else:
@@ -154,8 +158,8 @@ class ProjectedGradient:
         restart = (dot(d, move) < 0) | ~good
         t = t if rule == "spectral" else xp.where(restart, xp.ones_like(t), t)
         keep = good[..., None]
-        # |p - q| is a residual divided by L; mu turns it into a distance. Where L runs away there is a kink: a
-        # step too short to be seen is not convergence
+        # |p - q| is a residual divided by L, and L / mu times it bounds the distance. At a kink L grows
+        # without bound, and a step that is then too short to be seen is not convergence.
         scale = xp.maximum(state.L / (mu or 1.0), xp.ones_like(L))
         error = xp.max(xp.abs(d), axis=-1) * scale
         error = xp.where(scale > _KINK, xp.full_like(error, float("inf")), error)

@@ -39,11 +39,11 @@ class State(NamedTuple):
 class ProjectedNewton:
     """Solve smooth concave energies by semismooth Newton steps on theta = grad Phi(p_Omega(theta)).
 
-    With J = dp_Omega/dtheta (zero where a bound is active: the active set is in it) and H the Hessian of Phi a
-    step solves (I - H J) d = grad Phi(p) - theta: by a batched Cholesky factor of I - J^1/2 H J^1/2 where U is
-    dense, by conjugate gradients on Hessian products for any smooth network. A step must shrink the
-    Fenchel-Young gap or the residual; an example where it does not takes a safe gradient step instead. Quadratic
-    energies are solved by the compiled steps of `ActiveSet` where those serve and `linear_solve` is "auto".
+    J = dp_Omega/dtheta is zero where a bound is active, so it contains the active set. H is the Hessian of Phi. A
+    step solves (I - H J) d = grad Phi(p) - theta. Where U is dense it uses a batched Cholesky factor of I - J^1/2 H
+    J^1/2, and for any smooth network conjugate gradients on Hessian products. A step must reduce the Fenchel-Young
+    gap or the residual; an example where it does not takes a safe gradient step instead. Quadratic energies are
+    solved by the compiled steps of `ActiveSet` where those serve and `linear_solve` is "auto".
 
     Args:
         linear_solve: how a step is solved: "cholesky", "cg", or "auto", the default.
@@ -65,11 +65,11 @@ class ProjectedNewton:
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
 
     linear_solve: str = "auto"
     cg_steps: int = 40
-    fixed_tolerance: ClassVar[bool] = True  # a compiled call knows it when it is staged
+    fixed_tolerance: ClassVar[bool] = True  # True: a compiled call needs the tolerance when it is staged
 
     def __post_init__(self) -> None:
         if self.linear_solve not in LINEAR_SOLVES:
@@ -111,7 +111,7 @@ class ProjectedNewton:
         return response(problem, v, p)
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> State:
-        # the fixed-point map leaves any p0 with scores of its own, and is one step ahead
+        # One fixed-point step gives scores for every p0, and brings it closer to the solution.
         theta = problem.energy.grad_p(v, problem.initial_point(v, p0))
         p = problem.regularizer.argmax(theta, problem.domain)
         g = problem.energy.grad_p(v, p)

@@ -1,8 +1,9 @@
 """Take gradient steps measured by Omega itself: theta <- theta + a (grad Phi(p) - theta), p = p_Omega(theta).
 
-argmax_p <grad Phi(q), p> - Omega(p) - D_Omega(p, q) / eta has this closed form with a = eta / (1 + eta): every p
-is p_Omega of finite scores, so entropies never meet their infinite gradient on the boundary. It is safe when
--Phi is L-smooth relative to Omega and a <= 1 / (1 + L); L is measured on the way. a = 1 is the fixed point itself.
+argmax_p <grad Phi(q), p> - Omega(p) - D_Omega(p, q) / eta has this closed form with a = eta / (1 + eta). Every p is
+p_Omega of finite scores, so the infinite gradient of an entropy on the boundary is never used. The step is safe when
+-Phi is L-smooth relative to Omega and a <= 1 / (1 + L); L is measured during the steps. a = 1 gives the fixed-point
+step.
 Reference: Lu, Freund and Nesterov (2018), relative smoothness.
 """
 
@@ -64,7 +65,8 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     measured = xp.where(moved > 0, slope / xp.where(moved > 0, moved, xp.ones_like(moved)), 0 * moved)
     blur = 8 * backend.eps(p) * dot(xp.abs(g) + xp.abs(theta), xp.abs(d))
     if problem.energy.concave:
-        # twice: the step a = 2 / (2 + L) is still a contraction for a quadratic Phi, and the fastest one
+        # Twice L is allowed: for a quadratic Phi the step a = 2 / (2 + L) is still a contraction, and the
+        # fastest one.
         good = slope <= (1 + 2 * state.L) * moved + blur
     else:
         before, after = problem.value(v, state.p), problem.value(v, p)

@@ -1,9 +1,10 @@
 """Run accelerated gradient ascent with a constant momentum, which is checked once per block of steps.
 
-A step is one gradient, one projection and a few sums: new = project(q + grad(q) / L), q = new + beta (new - p). Only at
-the end of a block the error is measured, L is held against the curvature that the last two gradients show, and an
-example whose momentum points downhill starts anew from its p. Eager frameworks pay for every operation, so that this is
-what a loop written by hand costs. It needs Phi concave and smooth, Omega quadratic, and a bounded set.
+A step is one gradient, one projection and a few sums: new = project(q + grad(q) / L), q = new + beta (new - p). At
+the end of a block the error is measured, and L is compared with the curvature that the last two gradients show. An
+example whose momentum points downhill starts again from its p. In eager frameworks every operation takes a fixed
+time, so that these few operations are as fast as a loop written by hand. The method needs Phi concave and smooth,
+Omega quadratic, and a bounded set.
 References: Nesterov (2004), Section 2.2; O'Donoghue and Candes (2015).
 """
 
@@ -17,9 +18,9 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 from solvers.methods.project import project
 
-BLOCK = 8  # steps between two looks
-_POWER_STEPS = 2  # gradients that the first L is measured with: what they miss of it is found on the way
-_ROOM = 1.2  # the largest curvature is found from below
+BLOCK = 8  # steps between two checks
+_POWER_STEPS = 2  # Gradients for the first estimate of L. The checks increase an L that is too small.
+_ROOM = 1.2  # a factor on L, because it is estimated from below
 
 
 class State(NamedTuple):
@@ -50,7 +51,8 @@ def init(problem: InnerProblem, v: Input, p0: Array | None) -> State:
     p = problem.initial_point(v, p0)
     g = problem.grad(v, p)
     L = backend.stop_gradient(_first(problem, v, p, g))
-    endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)  # NaN stays: there is nothing to solve
+    # A NaN stays, because there is nothing to solve.
+    endless = xp.where(xp.isfinite(L), xp.full_like(L, 1e30), L)
     return State(p, p, L, endless, 0 * L)
 
 
@@ -74,7 +76,7 @@ def step(problem: InnerProblem, v: Input, state: State) -> State:
     d, dq, dg = p - at, at - at_before, g - g_before
     eps = backend.eps(p)
     slope, bend = -dot(dg, dq), dot(dg, dg)
-    # |dg|^2 <= L <-dg, dq> for a concave energy; a change of g that is rounding says nothing
+    # |dg|^2 <= L <-dg, dq> for a concave energy. A change of g that is only rounding is not used.
     seen = (slope > 0) & (bend > (1e4 * eps) ** 2 * dot(g, g))
     most = xp.where(seen, bend / xp.where(seen, slope, xp.ones_like(slope)), 0 * slope)
     steep = most > 1.01 * state.L

@@ -12,7 +12,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array
 
 _LOG_STEPS = 5
-_MOST_STEPS = 120  # of a scalar search, of which every third halves its bracket
+_MOST_STEPS = 120  # the most steps of a scalar search; every third of them halves the bracket
 
 
 def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
@@ -24,7 +24,8 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
         flat = xp.where(s > 0, s * 0 + high, xp.where(s < 0, s * 0 + low, start))
         return xp.where(h > 0, clip(s / xp.where(h > 0, h, xp.ones_like(h)), low, high), flat)
     backend = backend_of(s)
-    # bounds that were broadcast along the scores would take the search into a backward pass
+    # The search must not become a part of a backward pass. Bounds that were broadcast along the scores would
+    # connect it to one.
     fixed, bend, low, high = backend.stop_gradient((s, h, low, high))
     if regularizer.entropy in ("shannon", "binary"):
         x = clip(_with_logarithm(regularizer, fixed, bend), low, high)
@@ -32,7 +33,7 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
     else:
         theta = _root(regularizer, fixed, bend, low, high, backend.stop_gradient(start))
         x, flat = (f(theta, low, high) for f in (regularizer.coordinate_argmax, regularizer.coordinate_slope))
-    # x is exact; what follows adds nothing but its derivative in s and h
+    # x is exact. The term that is added is zero, and gives x its derivative in s and h.
     score = s - h * x
     return x + flat / (1 + bend * flat) * (score - backend.stop_gradient(score))
 
@@ -40,9 +41,9 @@ def best_coordinate(regularizer: Any, s: Array, h: Array, low: Any, high: Any, s
 def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
     """Return argmax_x s x - h x^2 / 2 - omega(x) for the entropies made of x log x, elementwise, without bounds.
 
-    In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, convex and increasing: Newton's steps from a start
-    that is right for large |c| reach rounding in five. The other logarithm of BinaryShannon is treated the same way on
-    the half where it is small; the other half is its mirror image.
+    In z = log(h x / gamma) Shannon's equation is z + exp(z) = c, which is convex and increasing. The start is
+    accurate for large |c|, and five Newton steps from it reach rounding. BinaryShannon has a second logarithm, which
+    is treated in the same way on the half where it is small; the other half is its mirror image.
     """
     xp = backend_of(s).xp
     binary = regularizer.entropy == "binary"
@@ -59,7 +60,7 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
         z = z - (z + w - c) / (1 + w)
     if not binary:
         return xp.where(bent, xp.exp(z - xp.log(a)), xp.exp(xp.minimum(score, 700 + 0 * score)))
-    z = z - xp.log(a)  # log x from here on, a little too large
+    z = z - xp.log(a)  # From here on z is log x, slightly too large.
     z = xp.minimum(xp.where(bent, z, score), xp.full_like(z, -math.log(2.0)))
     a = xp.where(bent, a, xp.zeros_like(a))
     for _ in range(_LOG_STEPS):
@@ -73,9 +74,10 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
 def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
     """Return theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
 
-    Where omega is weak q is nearly a step, and Newton's steps in theta overshoot; those in x = q(theta) creep where q
-    is flat. The shorter of the two is taken, which stays on its side of the root where q is convex or concave, and a
-    bracket guards the rest. For any x, min(x, q(s - h x)) lies on the left: the search starts from there.
+    Where omega is weak, q is nearly a step function. Newton's steps in theta overshoot there, and those in x =
+    q(theta) are very short where q is flat. The shorter of the two is taken; it stays on its side of the root where q
+    is convex or concave, and a bracket protects the search elsewhere. For any x, min(x, q(s - h x)) lies on the left
+    of the root, so the search starts from there.
     """
     backend = backend_of(s)
     xp = backend.xp
@@ -98,7 +100,7 @@ def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Arra
         shorter = xp.where(F < 0, xp.minimum(in_theta, in_x), xp.maximum(in_theta, in_x))
         proposal = xp.where(flat > 0, shorter, in_theta)
         inside = (proposal > left) & (proposal < right) & (count % 3 < 2)
-        # the middle in theta and the middle in x, by turns
+        # The middle is taken in theta and in x alternately.
         middle = xp.where(count % 2 < 1, left + (right - left) / 2, up((q(left) + q(right)) / 2))
         middle = xp.where((middle > left) & (middle < right), middle, left + (right - left) / 2)
         size = xp.abs(theta) + h * xp.abs(x) + xp.abs(s)
@@ -141,8 +143,9 @@ def dense(
 ) -> Array:
     """Run one sweep for a dense U in blocks of rows: their slopes by one product, then coordinate by coordinate.
 
-    The iterates are those of plain coordinate ascent; U is read once, and a coordinate's update costs a few
-    operations on [...] alone because the block is written out. `inside` reorders the coordinates of a block.
+    The iterates are those of plain coordinate ascent. U is read once, and updating a coordinate takes a few
+    operations on [...] alone, because the loop over the block is written out. `inside` reorders the coordinates of a
+    block.
     """
     backend = backend_of(u)
     xp = backend.xp
@@ -181,8 +184,9 @@ def dense(
 def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p: Array) -> Array:
     """Make k exchanges where sum p is fixed: the coordinate that gains most takes from the one that loses least.
 
-    For a quadratic or no regularizer the slopes say which. The slope of an entropy is infinite at 0 however little a
-    coordinate has to gain there: then each coordinate is asked how far it would move at a common price.
+    For a quadratic or no regularizer the slopes determine both. The slope of an entropy is infinite at 0, even where
+    the coordinate can gain very little. The measure is then how far each coordinate would move at a common
+    multiplier.
     """
     backend = backend_of(u)
     xp = backend.xp
@@ -197,7 +201,7 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
         p, g, i = now
         wish = g - regularizer.grad(p) if plain else _wish(regularizer, g, bend, p, low, high)
         far = xp.full_like(wish, float("inf"))
-        # what is left below `dust` cannot be traded: it would stand in the way of real trades
+        # Mass below `dust` is rounding. It is not traded, because it would be chosen before real trades.
         taker = one_hot_of_largest(xp.where(p < high - dust, wish, -far))
         giver = one_hot_of_largest(xp.where((p > low + dust) & (taker < 1), -wish, -far))
         x, y = dot(taker, xp.where(taker > 0, p, 0 * p)), dot(giver, p)
@@ -210,7 +214,7 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
         emptied = d >= room
         step = d[..., None] * (taker - giver)
         fresh = clip(p + step, low, high)
-        # a giver emptied, or a taker filled, is put exactly on its bound
+        # A giver that has given all it can is put exactly on its bound.
         fresh = xp.where(
             emptied[..., None] & (giver > 0) & ((y - low) <= (high - x))[..., None], low + 0 * p, fresh
         )
@@ -272,7 +276,7 @@ def _trade(gains: Any, gives: Any, slope: Array, h: Array, x: Array, y: Array, r
         close = (right - left <= 2 * eps * right) | (
             xp.abs(ahead - d) <= 2 * eps * xp.minimum(d, fixed[3] - d)
         )
-        # a root nearer to the end of the room than rounding is that end
+        # A root whose distance from the end of the range is rounding is taken to be that end.
         close = close | (end - d <= 2 * eps * end) | (up == 0)
         return (
             xp.where(close, d, xp.where(inside, ahead, left + (right - left) / 2)),
@@ -285,7 +289,7 @@ def _trade(gains: Any, gives: Any, slope: Array, h: Array, x: Array, y: Array, r
     end = backend.stop_gradient(room)
     begin = (end / 2, xp.zeros_like(end), end, ~(end > 0), xp.sum(xp.zeros_like(end)))
     d = backend.while_loop(lambda now: xp.any(~now[3]) & (now[4] < _MOST_STEPS), body, begin)[0]
-    # one more step, with the derivative of the root
+    # One more Newton step adds the derivative of the root.
     more = rise(d, slope, h, x, y) / (fixed[1] + second(gains, fixed[2] + d) + second(gives, fixed[3] - d))
     d = clip(xp.where(xp.isfinite(more), d + more, d), 0.0, room)
     still = rise(room, slope, h, x, y)
