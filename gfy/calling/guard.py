@@ -1,9 +1,9 @@
 """Check the arguments of public functions and classes against their annotations, and refuse each wrong one in
 a sentence.
 
-The annotations are the declaration and `KINDS` is the vocabulary: a parameter that is annotated `float`, `Stop`,
-`InnerProblem` or `Array` is asked for exactly that. The questions take about a microsecond per argument and read types
-alone, so that they cost nothing under jit and leave traced values alone.
+The annotations say what is checked, and `KINDS` holds the checks: a parameter that is annotated `float`, `Stop`,
+`InnerProblem` or `Array` must be exactly that. A check takes about a microsecond per argument and reads types alone,
+so it costs nothing under jit and does not touch traced values.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def array(name: str, value: Any) -> None:
         try:
             if np.asarray(value).dtype.kind in "biuf":
                 return
-        except ValueError:  # lists of several lengths
+        except ValueError:  # the lists have different lengths
             pass
     _refuse(name, value, "an array of real numbers")
 
@@ -144,7 +144,8 @@ def checks_of(annotations: dict[str, Any], kinds: dict[str, Check] = KINDS) -> d
     for name, declared in annotations.items():
         kind = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
         plain = kind.removesuffix(" | None")
-        named = kind == "InnerSolver | None"  # these look a name up, and say themselves what is wrong with it
+        # such functions look up a name, and refuse a wrong one themselves
+        named = kind == "InnerSolver | None"
         if plain in kinds and name != "return" and not named:
             found[name] = kinds[plain] if plain == kind else _optional(kinds[plain])
     return found
@@ -215,7 +216,7 @@ def _guard_making(kind: Any) -> None:
 
     @wraps(make)
     def __init__(self: Any, *args: Any, **given: Any) -> None:
-        if type(self) is kind:  # a class of one's own may take what this one does not
+        if type(self) is kind:  # a subclass may accept what this class does not
             for name, value in (*zip(names, args, strict=False), *given.items()):
                 if name in checks:
                     checks[name](f"{kind.__name__}.{name}", value)
@@ -246,7 +247,8 @@ def _guard_solve(solve: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-QUESTIONS = ("batch_shape", "check", "check_dim", "coerce")  # the methods that `_ask_all` asks by
+# the methods that `_ask_all` calls for its checks
+QUESTIONS = ("batch_shape", "check", "check_dim", "coerce")
 
 
 def _guard_methods(owner: type) -> None:
@@ -272,7 +274,7 @@ def _asked_where_it_failed(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **given)
         except UnsupportedError:
             raise
-        except Exception:  # a sentence of a method within may name an argument of that one
+        except Exception:  # The message may name an argument of an inner method and not of this one.
             _ask_all(self, method, dict(zip(names, args, strict=False)) | given)
             raise
 

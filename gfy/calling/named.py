@@ -1,6 +1,6 @@
 """Find solvers and gradient modes by name: `solver="DualNewton"`, `gradient="implicit"`.
 
-A name stands for the object with its default settings. A class is refused with the spelling that would do.
+A name means the object with its default settings. A class is refused, and the message says how to write the object.
 """
 
 from __future__ import annotations

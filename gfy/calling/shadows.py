@@ -1,7 +1,7 @@
 """Tell from which files the four packages are imported, since a folder of the same name may come first.
 
-`solvers`, `bench` and `reports` are plain names that another project may use too. All four packages lie in one folder,
-beside each other, so that a foreign one can be told by where it lies.
+`solvers`, `bench` and `reports` are plain names that another project may use too. All four packages lie in one
+folder, so a package of another project is recognised by its folder.
 """
 
 from __future__ import annotations

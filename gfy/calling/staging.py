@@ -1,9 +1,10 @@
 """Decide when functions of torch tensors are staged: run as a compiled program of XLA instead of operation by
 operation.
 
-The text of this library runs in either framework. Where JAX is installed too, a loss of torch tensors on the processor
-can be computed by the program that JAX compiles from it. Compiling takes about a second for every new shape, so that a
-loss is staged only after eager torch has spent some seconds on that shape, and only the faster of the two is kept.
+The code of this library runs in either framework. Where JAX is installed too, the program that JAX compiles from a
+loss of torch tensors on the processor can compute that loss. Compiling takes about a second for every new shape. A
+loss is therefore staged only after eager torch has spent some seconds on that shape, and only the faster of the two
+is kept.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 from gfy.backend import compiler_imported
 from gfy.errors import GfyValueError
 
-PATIENCE_S = 1.0  # seconds of eager work on one shape after which it is staged: about what compiling takes
+# Seconds of eager work on one shape after which it is staged; this is about as long as compiling takes.
+PATIENCE_S = 1.0
 VARIABLE = "GFY_STAGE_AFTER"
 _ASKED: ContextVar[float | None | str] = ContextVar("gfy_staging", default="default")
-_HELD: list[bool] = []  # not empty where nothing may be staged
+_HELD: list[bool] = []  # it is not empty where nothing may be staged
 _PLAIN = (int, float, str, bool, type(None), np.ndarray, np.generic)
 
 

@@ -1,7 +1,7 @@
 """Define the warnings of this library; each warning is given once for one cause.
 
-An inner problem that was not solved is told in three ways: as an `UnsolvedWarning` where its flag can be read, as an
-`UnsolvedError` within `gfy.debug()`, and as the `Solution` that `return_solution=True` gives.
+The caller learns of an inner problem that was not solved in three ways: by an `UnsolvedWarning` where its flag can be
+read, by an `UnsolvedError` within `gfy.debug()`, and by the `Solution` that `return_solution=True` gives.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def tell_unsolved(
 ) -> None:
     """Warn, or raise within `gfy.debug()`, where examples were not solved; nothing is said while a function is staged.
 
-    `handed_over`: the caller receives the solution and reads its flags, so that there is nothing to warn about.
+    `handed_over`: the caller receives the solution and can read its flags, so no warning is given.
     """
     if handed_over and not DEBUG.get():
         return
-    if found.converged is None:  # a gradient mode that does not say
+    if found.converged is None:  # the gradient mode reports no flags
         return
     backend = backend_of(found.converged)
     if backend.is_concrete(found.converged):
@@ -79,12 +79,12 @@ def warn_once(kind: type[GfyWarning], sentence: str, *cause: Any) -> None:
     """Warn, unless the same cause was warned about before in this process."""
     try:
         key = hash((kind, *cause))
-    except TypeError:  # a part that cannot be hashed is known by its name
+    except TypeError:  # a part that cannot be hashed is identified by its name
         key = hash((kind, *(getattr(part, "name", repr(part)) for part in cause)))
     if key in _TOLD:
         return
     warnings.warn(sentence, kind, stacklevel=_outside())
-    _TOLD.add(key)  # not reached where warnings are errors: those are raised every time
+    _TOLD.add(key)  # This line is not reached where warnings are errors, so these are raised every time.
 
 
 def forget_warnings() -> None:

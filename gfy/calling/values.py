@@ -33,7 +33,7 @@ def with_values(check: Callable[[Any], None], tree: Any) -> None:
     backend = backend_of(tree)
     if backend.is_concrete(tree):
         if backend.staged and backend.on_host(*leaves(tree)):
-            # a framework that stages would compile each check for each shape
+            # A framework that stages would compile each check for each shape, so NumPy does it.
             check(tree_map(backend.to_numpy, tree))
             return
         with backend.reading():
@@ -45,7 +45,7 @@ def with_values(check: Callable[[Any], None], tree: Any) -> None:
 def refuse_not_finite(v: Input, energy: str) -> None:
     backend = backend_of(v)
     arrays = [leaf for leaf in leaves(v) if is_floating(leaf)]
-    # a sum shows any of them, in one pass
+    # One sum is NaN or infinite if any number is, and takes one pass.
     if math.isfinite(sum(leaf.sum().item() for leaf in arrays)):
         return
     for field, part in zip(v._fields, v, strict=True):
@@ -53,7 +53,7 @@ def refuse_not_finite(v: Input, energy: str) -> None:
             if not is_floating(leaf) or bool(backend.xp.abs(leaf.sum()) < np.inf):
                 continue
             bad = int((~np.isfinite(backend.to_numpy(leaf))).sum())
-            if bad:  # else the sum itself ran over
+            if bad:  # Otherwise only the sum overflowed.
                 raise GfyValueError(f"{energy}.Input.{field} holds {bad} values that are NaN or infinite")
 
 
@@ -69,9 +69,8 @@ def refuse_outside(problem: InnerProblem, y: Array, tol: float) -> None:
     if _plainly_inside(problem, y, tol):
         return
     values = backend_of(y).to_numpy(y).astype(np.float64, copy=False)
-    if not (
-        np.isfinite(values.sum()) or np.isfinite(values).all()
-    ):  # a sum shows any, and may itself run over
+    # A sum is not finite if any number is not, but it may overflow itself.
+    if not (np.isfinite(values.sum()) or np.isfinite(values).all()):
         raise GfyValueError("y holds values that are NaN or infinite")
     if values.size == 0:
         return

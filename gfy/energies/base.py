@@ -101,10 +101,10 @@ class Cusp(NamedTuple):
 class Energy:
     """This class is the base of every energy Phi(v, p): a higher value means that v and p fit better.
 
-    `ranks` gives each leaf of the Input its number of event axes; further leading axes are batch, and a leaf
-    without them is shared by the batch. Facts about convexity are those of the paper's Table 1. Solvers, gradient
-    modes and certificates ask for these facts and never for a class: an energy that states them is served.
-    The guide "Add an energy" has the list of the facts.
+    `ranks` gives the number of event axes of each leaf of the Input. Further leading axes are batch axes, and the
+    batch shares a leaf that has none. Facts about convexity are those of the paper's Table 1. Solvers, gradient modes
+    and certificates read these facts and never ask for a class, so they work for every energy that states them. The
+    guide "Add an energy" has the list of the facts.
 
     Reference: Blondel et al. (2022), Table 1.
 
@@ -119,18 +119,20 @@ class Energy:
     Input: ClassVar[Any]
     ranks: ClassVar[dict[str, int]]
     concave: bool = True  # in p, for every v
-    proven: bool = False  # concavity holds by construction or is checked at v; else it is the author's word
-    convex: bool = False  # in p, for every v, and not `linear`
-    in_v: str = "linear"  # "linear", "convex" or "nonconvex" in v
-    linear: bool = False  # in p: Phi = <scores(v), p> + constant
+    # True where concavity holds by construction or is checked at v; else the author claims it
+    proven: bool = False
+    convex: bool = False  # Phi is convex in p for every v, and not `linear`
+    in_v: str = "linear"  # how Phi depends on v: "linear", "convex" or "nonconvex"
+    linear: bool = False  # Phi is linear in p: Phi = <scores(v), p> + constant
     interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says
     metric: str | None = None  # "euclidean", "manhattan" or "other": minus a distance to `anchor(v)`
     smooth: bool = True  # in p
-    kinked: bool = False  # in p, by rectifiers that `kinks` describes
+    kinked: bool = False  # Phi has kinks in p, made by rectifiers that `kinks` describes
     is_network: bool = False  # Phi is minus a network that is convex in p, whose layers `network` gives
     array_api: bool = True  # value and grad_p are written against the array namespace
     explicit_hessian: bool = False  # hessian_product is a formula, which needs no autodiff
-    opaque: bool = False  # a function of the user's: values and first derivatives alone are relied on
+    # the energy calls a function of the user: only its values and first derivatives are used
+    opaque: bool = False
 
     @property
     def name(self) -> str:
@@ -144,7 +146,7 @@ class Energy:
         """Return Phi(v, p) - Phi(v, q) + <slope, p - q>, [...]; an energy may compute it so that no digits
         are lost near q.
 
-        `slope` [..., k] is a linear term more, which costs least where the energy puts it beside its own.
+        `slope` [..., k] is a further linear term. It costs least where the energy adds it to its own linear term.
         """
         if self.linear:
             scores = self.scores(v)
@@ -212,8 +214,8 @@ class Energy:
     def kinks(self, v: Input, p: Array | None = None) -> Kinks | None:
         """Return the rectifiers of an energy that is `kinked`, or None for the others.
 
-        A concave energy does not need p. One that is not concave gives, at p [..., k], the concave energy of the
-        rectifiers that bend it downwards, the others being replaced by their tangent at p.
+        A concave energy does not need p. At p [..., k], one that is not concave gives the concave energy of the
+        rectifiers that bend it downwards; the others are replaced by their tangent at p.
         """
         return None
 
@@ -225,8 +227,8 @@ class Energy:
     def majorant(self, v: Input, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
         """Return (g, c) with Phi(v, q) <= <g, q> + c for every q in C: the tangent at p of a concave energy.
 
-        At kinks a tangent may be far above the maximum: where the energy is `kinked` the bound is that of the best
-        multipliers, the same for every p.
+        At kinks a tangent may be far above the maximum. Where the energy is `kinked`, the bound is therefore that of
+        the best multipliers, the same for every p.
         """
         if self.kinked and self.concave:
             from gfy.saddle import saddle_of
@@ -302,11 +304,11 @@ class Energy:
         """Return a tree like v with the number of leading batch axes of each leaf: 0 for a leaf that the
         examples share.
 
-        Whatever takes examples apart (a slice, a map over the batch) asks here and treats a leaf of 0 as shared.
+        Code that separates examples (a slice, a map over the batch) calls this, and treats a leaf with 0 as shared.
         """
         return self.Input(**{field: getattr(v, field).ndim - rank for field, rank in self.ranks.items()})
 
-    # functions of the user's inside an energy
+    # functions that the user wrote, inside an energy
 
     def sized(self, k: int) -> Energy:
         """Return this energy with the size of p set where it was not known."""
@@ -315,8 +317,8 @@ class Energy:
     def closed(self, v: Input, p: Array | None) -> tuple[Energy, Input, Hashable]:
         """Return (energy, v, program) of the same value, where the arrays that a function captured are part of v.
 
-        p [..., k] has the shape of the solution; None where it follows from v. `program` changes whenever a
-        function computes something else: what is remembered between calls asks for it.
+        p [..., k] has the shape of the solution; None where it follows from v. `program` changes whenever a function
+        computes something else, so what is kept between calls must compare it.
         """
         return self, v, None
 

@@ -1,8 +1,8 @@
 """Decide which axes of the arrays in v are batch axes, for a function of the user.
 
-A function says it by its values: for p [k] it returns one value per example, so the shape of what it returns is the
-batch. Where a function does not take p [k], the leading axes of the leaves are tried, and where two of them would do,
-the user is asked to declare it.
+The values of a function show them: for p [k] it returns one value per example, so the shape of its value is the
+batch. Where a function does not accept p [k], the leading axes of the leaves are tried. Where two of them are
+possible, the user is asked to declare it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CURE = (
     "declare it with CustomEnergy(..., batched=...): one bool or one event rank per leaf, or the names of the "
     "batched entries"
 )
-_MOST_LEAVES = 6  # more candidates than these are not tried out
+_MOST_LEAVES = 6  # With more candidates than this, nothing is tried.
 Fn = Callable[[Any, Array], Array]
 
 
 def declared(batched: Any, v: Any) -> list[bool | int]:
     """Return what `batched` says about each leaf of v, from left to right: True, False, or the number of its
     event axes."""
-    if isinstance(v, WithCaptured):  # what a function captured is shared by the batch
+    if isinstance(v, WithCaptured):  # the batch shares what a function captured
         return declared(batched, v.v) + [False] * len(v.captured)
     names = _names(batched)
     if names is not None:
@@ -171,7 +171,8 @@ def _carriers(fn: Fn, v: Any, k: int, batch: tuple[int, ...]) -> tuple[int, ...]
     if not batch:
         return ()
     arrays = list(leaves(v))
-    # an example is added along the first axis: in doubt two leaves of one shape differ in what fn makes of them
+    # One example is added along the first axis, because fn then shows which of two leaves of one shape
+    # carries the batch.
     able = [n for n, x in enumerate(arrays) if tuple(np.shape(x)[: len(batch)]) == batch]
     wanted = (batch[0] + 1, *batch[1:])
     xp = backend_of(v).xp

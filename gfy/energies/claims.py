@@ -10,12 +10,12 @@ from gfy.backend import Backend, backend_of, floating_leaf, leaves
 from gfy.errors import GfyError, GfyValueError
 from gfy.problem import InnerProblem
 
-_CHORDS = 3  # per example: each costs three values of the energy
-_CORNERS = 4  # of C, which a point of it is a mixture of
+_CHORDS = 3  # chords per example; each needs three values of the energy
+_CORNERS = 4  # corners of C; a random point of C is a mixture of so many
 _DOUBTFUL = 1e3  # units in the last place by which a value may be rounded
-_TRIED: set[int] = (
-    set()
-)  # the hash of energy and shapes of v whose claim was tried: what it captured may be large
+# The hash of each energy and shapes of v whose claim was tried. The energy itself is not kept, because what
+# it captured may be large.
+_TRIED: set[int] = set()
 _MOST_TRIED = 512
 
 
@@ -31,7 +31,7 @@ def try_claim(problem: InnerProblem, v: Any) -> None:
         look = hash((energy, *((getattr(x, "shape", ()), getattr(x, "dtype", None)) for x in leaves(v))))
         if look in _TRIED:
             return
-    except TypeError:  # a part that cannot be hashed is tried at every call
+    except TypeError:  # A part that cannot be hashed is not remembered, so its claim is tried at every call.
         look = None
     try:
         shape = (*energy.batch_shape(v), energy.dim(v))
@@ -56,9 +56,11 @@ def _try_chords(problem: InnerProblem, v: Any, shape: tuple[int, ...], backend: 
     for _ in range(_CHORDS):
         one, other = _draw(problem.domain, shape, rng), _draw(problem.domain, shape, rng)
         first, middle, last = value(one), value((one + other) / 2), value(other)
-        if first is None or middle is None or last is None:  # what the function captured is being traced
+        if first is None or middle is None or last is None:
+            # JAX is tracing what the function captured, so no value can be read.
             return
-        with np.errstate(invalid="ignore"):  # an energy may have no value at a corner, where nothing is said
+        with np.errstate(invalid="ignore"):
+            # An energy may have no value at a corner; NaN then proves nothing.
             room = _DOUBTFUL * backend.eps(like) * (1 + np.abs(first) + np.abs(last))
             worst = (first + last) / 2 - middle - room
         if np.any(worst > 0):

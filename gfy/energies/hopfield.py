@@ -29,9 +29,10 @@ class HopfieldInput(NamedTuple):
 class Hopfield(Energy):
     """Represent Phi(v, p) = <u, p> + Psi*(beta X p) / beta; Psi* conjugates a regularizer Psi of the simplex.
 
-    It is convex in p, so that max_p Phi(v, p) - Omega(p) is the energy of a Hopfield network: Shannon's entropy gives
-    the modern one, whose update is attention over the patterns, and Gini's and Tsallis's give sparse ones, which
-    retrieve a pattern exactly. `gfy.retrieve` takes the updates, `retrieval_radius` says from where one is enough.
+    It is convex in p, so that max_p Phi(v, p) - Omega(p) is the energy of a Hopfield network. Shannon's entropy gives
+    the modern one, whose update is attention over the patterns. Gini's and Tsallis's give sparse ones, which retrieve
+    a pattern exactly. `gfy.retrieve` takes the updates, and `retrieval_radius` says within which distance one update
+    is enough.
 
     Args:
         association: Psi, which turns the scores X p of the n patterns into weights on the simplex; a regularizer with
@@ -107,9 +108,9 @@ class Hopfield(Energy):
         """Return the distance from each pattern within which one update with Omega = |p|^2 / 2 and u = 0
         returns it exactly.
 
-        The weights are those of pattern i alone where beta (x_i - x_j) . q is at least the margin psi'(1) - psi'(0) of
-        the association for every j; for |q - x_i| <= r the left side is at least
-        beta ((x_i - x_j) . x_i - |x_i - x_j| r).
+        The weights are those of pattern i alone where, for every j, beta (x_i - x_j) . q is at least psi'(1) -
+        psi'(0), the margin of the association. For |q - x_i| <= r the left side is at least beta ((x_i - x_j) . x_i -
+        |x_i - x_j| r).
 
         Args:
             v: the energy's Input, of any framework; its patterns X [..., n, k] are read.
@@ -133,7 +134,7 @@ class Hopfield(Energy):
         self.check(v)
         backend = backend_of(v)
         xp, X = backend.xp, v.X
-        with np.errstate(divide="ignore"):  # an entropy's slope at 0 is infinite
+        with np.errstate(divide="ignore"):  # the slope of an entropy is infinite at 0
             first, last = self.association.grad(np.array([0.0, 1.0]))
         margin = float(last - first) / self.beta
         apart = X[..., :, None, :] - X[..., None, :, :]

@@ -1,6 +1,6 @@
 """Represent the space V of an energy's inputs by plain vectors [..., n], for searches over v.
 
-An Input is a tuple of leaves of different ranks; a search wants one vector. `InputSpace` goes between the
+An Input is a tuple of leaves of different ranks, and a search needs one vector. `InputSpace` converts between the
 two.
 """
 
@@ -52,7 +52,7 @@ class InputSpace:
 def space_of(energy: Energy, v: Input) -> InputSpace:
     """Return the space of v, read from the shapes of its leaves."""
     ranks = getattr(energy, "ranks", None)
-    if ranks is None:  # an Input that holds what its author likes: one vector is understood
+    if ranks is None:  # The Input may hold any tree; here it must be one vector.
         if len(v) != 1 or not hasattr(v[0], "shape"):
             raise GfyTypeError(
                 f"{energy.name}: a search over v needs leaves that are arrays, got {type(v[0]).__name__}"

@@ -2,13 +2,14 @@
 
     Phi(v, p) = constant + <slope, p> - <weights, z_L>,   z_l = relu(a_l),   a_l = M_l p + b_l + Wz_l z_{l-1},
 
-with weights >= 0 and Wz >= 0. For every t in [0, 1], one number per rectifier, replacing relu(a) by t a gives an upper
-bound of Phi, and the best t gives Phi itself. With s = t * (what the layer above asks for), the bound is linear in s:
+with weights >= 0 and Wz >= 0. Take one number t in [0, 1] per rectifier. Replacing relu(a) by t a gives an upper
+bound of Phi, and the best t gives Phi itself. Let s be t times the weight that the layer above gives to the
+rectifier. The bound is linear in s:
 
     max_{p in C} Phi - Omega  =  min_{s in S}  Omega*(slope - sum_l M_l^T s_l) - sum_l <s_l, b_l> + constant,
     S = {0 <= s_L <= weights, 0 <= s_l <= Wz_{l+1}^T s_{l+1}}.
 
-An energy that returns `Kinks` from `Energy.kinks` is solved, certified and differentiated by these multipliers.
+The multipliers s serve to solve, certify and differentiate every energy that returns `Kinks` from `Energy.kinks`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Layer(NamedTuple):
 class Kinks(NamedTuple):
     """Hold the layers of a concave rectifier energy, from first to last; leading axes are batch axes and may be shared.
 
-    slope [..., k] and constant [...] are the linear part, weights [..., h] >= 0 those of the last layer. A maximum of
-    affine functions is a chain: max(a_1, .., a_n) = a_n + z_n with z_j = relu(a_{j-1} - a_j + z_{j-1}).
+    slope [..., k] and constant [...] are the linear part, and weights [..., h] >= 0 are those of the last layer. A
+    maximum of affine functions is a chain: max(a_1, .., a_n) = a_n + z_n with z_j = relu(a_{j-1} - a_j + z_{j-1}).
     """
 
     slope: Array

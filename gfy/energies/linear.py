@@ -60,7 +60,7 @@ class Mixing(LinearEnergy):
         return {"v": (k if self.U is None else int(self.U.shape[0]),)}
 
     def sensitivity(self, v: Any, size: Array) -> float:
-        # grad_v = U p, masked by a rectifier
+        # grad_v = U p, with 0 where a rectifier is off
         return 1.0 if self.U is None else float(np.linalg.norm(self.U, 2))
 
     def _mixed(self, activated: Array) -> Array:
@@ -234,7 +234,7 @@ class LogSumExp(Weighted):
         check_positive(self.gamma, "LogSumExp.gamma")
 
     def joint_smoothness(self, extent: tuple[float, float]) -> float | None:
-        # p times the Hessian of LSE (at most 1 / gamma) beside its gradient (at most 1)
+        # The sum of p times the Hessian of LSE (at most 1 / gamma) and of its gradient (at most 1).
         return extent[1] / self.gamma + 1 if math.isfinite(extent[1]) else None
 
     def scores(self, v: Any) -> Array:

@@ -149,7 +149,7 @@ class Metric(FunctionEnergy):
 
     @property
     def proven(self) -> bool:  # type: ignore[override]
-        return not callable(self.cost)  # a metric need not be convex, norms are
+        return not callable(self.cost)  # norms are convex, but a metric need not be
 
     @property
     def kinked(self) -> bool:  # type: ignore[override]

@@ -30,7 +30,7 @@ class PairwiseInput(NamedTuple):
 class QuadraticEnergy(Energy):
     """Represent Phi(v, p) = <u, p> + 1/2 <p, U p>; a subclass declares `interactions` and defines `quadratic`.
 
-    It is then served by every solver, gradient mode and certificate that serves quadratic energies.
+    Every solver, gradient mode and certificate for quadratic energies then works with it.
 
     Example:
         >>> class Repulsion(gfy.energies.QuadraticEnergy):  # <u, p> - w/2 <p, L p>, L [k, k] positive semi-definite
@@ -85,7 +85,7 @@ class LinearQuadratic(QuadraticEnergy):
     concave: bool = True
     interactions = "dense"
     proven = True
-    free_in_v = False  # U is symmetric, and negative semi-definite where concave
+    free_in_v = False  # U must be symmetric, and negative semi-definite where `concave`
     Input = DenseInput
     ranks = {"u": 1, "U": 2}
 
@@ -119,7 +119,7 @@ class LinearQuadratic(QuadraticEnergy):
         if not self.concave:
             return None
         limit = tol * scale * U.shape[-1]
-        if _factors(limit * np.eye(U.shape[-1]) - U):  # a tenth of the time of the eigenvalues
+        if _factors(limit * np.eye(U.shape[-1]) - U):  # it takes a tenth of the time of the eigenvalues
             return None
         largest = float(np.linalg.eigvalsh(U).max(initial=-np.inf))
         if largest > limit:
@@ -148,7 +148,7 @@ class Pairwise(QuadraticEnergy):
 
     interactions = "low rank"
     proven = True
-    in_v = "nonconvex"  # in (u, A); the loss is convex in (u, U)
+    in_v = "nonconvex"  # this is said of (u, A); the loss is convex in (u, U)
     Input = PairwiseInput
     ranks = {"u": 1, "A": 2}
 
