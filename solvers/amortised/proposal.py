@@ -18,9 +18,9 @@ from gfy.protocols import Array, Input
 class Proposal:
     """Represent a network with one hidden layer that maps the input v of a problem to a point of C near p*(v).
 
-    It reads the gradient of Phi at the middle of C, the response of Omega to it, and the gradient there: 3 k numbers,
-    whatever the energy. Instances are made by `ProposalLearner.proposal`; a fitted one does not change, so that a
-    program that JAX compiled with it stays right.
+    It reads 3 k numbers for every energy: the gradient of Phi at the middle of C, the response of Omega to this
+    gradient, and the gradient at the response. Instances are made by `ProposalLearner.proposal`. A fitted instance
+    does not change, so a program that JAX compiled with it stays correct.
 
     Args:
         problem: the inner problem that it proposes solutions of.
@@ -63,7 +63,8 @@ class Proposal:
         given = (v, self.layers)
         known = backend.is_concrete(given) and backend.on_host(*leaves(v))
         if known and energy.array_api and not backend.wants_gradient(given):
-            # some dozens of operations on small arrays: NumPy takes a third of the time that a framework takes
+            # These are some dozens of operations on small arrays, for which NumPy takes a third of a
+            # framework's time.
             found = self._of(tree_map(backend.to_numpy, given))
             return backend.asarray(found, like=floating_leaf(v))
         return self._of(given)

@@ -22,13 +22,13 @@ from solvers.loop import all_finite, check
 class Amortised:
     """Start from a proposal of p*, take a few fast steps, and use the full solver where the certificate says so.
 
-    The duality gap at the finished p, computed per example, decides: an example whose gap is within the tolerance (or
-    within rounding) is answered, and each other example is solved by `fallback` from there. `converged` and `result`
-    are therefore those of the p that is returned, however bad the proposal is. Where both parts are the same compiled
-    method, which certifies each example by itself, one call takes the steps of both.
+    The duality gap at the finished p is computed per example and decides. An example whose gap is within the
+    tolerance (or within rounding) is answered, and `fallback` solves each other example from there. `converged` and
+    `result` therefore belong to the p that is returned, however bad the proposal is. Where both parts are the same
+    compiled method, which certifies each example by itself, one call takes the steps of both.
 
-    A proposal becomes a part of the program that JAX compiles: hand over a new one to change it, and do not change the
-    arrays of an old one. A p0 that is given takes the proposal's place.
+    JAX compiles the arrays of a proposal into its program. To change the proposal, pass a new one, and do not change
+    the arrays of an old one. A p0 that is given is used instead of the proposal.
 
     Args:
         proposal: maps the energy's Input v to p [..., k]: a `solvers.amortised.Proposal`, or any function in the
@@ -57,7 +57,7 @@ class Amortised:
     steps: int = 3
     finish: Any = None
     fallback: Any = Auto()
-    fixed_tolerance: ClassVar[bool] = True  # the solvers that finish are compiled with it
+    fixed_tolerance: ClassVar[bool] = True  # True: the solvers that finish are compiled with the tolerance
 
     def __post_init__(self) -> None:
         if self.proposal is not None and not callable(self.proposal):
@@ -87,7 +87,7 @@ class Amortised:
             )
         try:
             return _reason(self.fallback, self.finish, problem)
-        except TypeError:  # a part that cannot be hashed cannot be remembered either
+        except TypeError:  # A part cannot be hashed, so the answer cannot be kept.
             return _reason.__wrapped__(self.fallback, self.finish, problem)
 
     def solve(
@@ -100,15 +100,15 @@ class Amortised:
         if _compiled(finish, problem, v) and _method(self.fallback, problem, v) == _method(
             finish, problem, v
         ):
-            # the fallback would take the next steps of the same compiled method: one call takes them all
+            # The fallback would continue with the steps of the same compiled method, so one call takes them
+            # all.
             with backend.constant():
                 return self.fallback.solve(problem, v, self._start(problem, v, p0), stop)  # type: ignore[no-any-return]
         found = self.attempt(problem, v, p0, stop)
 
         def rest(found: Solution) -> Solution:
-            if _compiled(
-                self.fallback, problem, v
-            ):  # which takes a batch in less time than a part of it is gathered
+            # Compiled code solves the whole batch in less time than it takes to gather a part of it.
+            if _compiled(self.fallback, problem, v):
                 return better(problem, v, found, self.fallback.solve(problem, v, found.p, stop))
             full = again(self.fallback, problem, v, found.p, stop, found.converged)
             return better(problem, v, found, full)
@@ -178,7 +178,8 @@ def _method(solver: Any, problem: InnerProblem, v: Input) -> Any:
     return solver.choose(problem, v).solver if isinstance(solver, Auto) else solver
 
 
-@lru_cache(maxsize=256)  # asking takes longer than many solves
+# The answer is kept, because `unsupported` takes longer than many solves.
+@lru_cache(maxsize=256)
 def _reason(fallback: Any, finish: Any, problem: InnerProblem) -> str | None:
     reason: str | None = fallback.unsupported(problem)
     if reason is None and finish is not None:

@@ -1,8 +1,8 @@
 """Write accelerated projected gradient by hand in fifteen lines, as a user would for one problem, in either framework.
 
-The loop knows the problem by its gradient and its projection only. Its step length is tuned once per batch: the largest
-eigenvalue of the Hessian where the energy is quadratic, by power iteration; `step` otherwise. It looks at its movement
-every `look` steps and stops the whole batch when no example moves more than the tolerance.
+The loop knows the problem by its gradient and its projection only. Its step length is chosen once per batch: by power
+iteration, from the largest eigenvalue of the Hessian of a quadratic energy, and as `step` otherwise. It measures its
+movement every `look` steps, and stops the whole batch when no example moves more than the tolerance.
 """
 
 from __future__ import annotations

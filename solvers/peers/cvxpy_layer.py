@@ -16,15 +16,15 @@ from solvers.peers.cvxpy_reference import CvxpyReference, _Once
 from solvers.peers.host import example
 from solvers.peers.host_batch import Answer, cores, held, on_host_batch
 
-SOLVERS = {"DIFFCP": "diffcp", "MOREAU": "moreau"}  # by the library that each needs
+SOLVERS = {"DIFFCP": "diffcp", "MOREAU": "moreau"}  # each solver with the library that it needs
 
 
 @dataclass(frozen=True)
 class CvxpyLayers:
     """Solve by `cvxpylayers.torch.CvxpyLayer`, the whole batch at once on the host.
 
-    The model is that of `CvxpyReference`, compiled once per problem and shape. JAX arrays pass through the host.
-    A layer does not say whether it solved its programs: `converged` is read off the duality gap.
+    The model is that of `CvxpyReference`, compiled once per problem and shape. JAX arrays are copied to the host. A
+    layer does not say whether it solved its programs, so `converged` follows from the duality gap.
 
     Args:
         solver: "DIFFCP" (the default) hands cone programs to Clarabel, on all cores; "MOREAU" keeps the quadratic
@@ -90,14 +90,15 @@ class CvxpyLayers:
         with torch.no_grad():
             try:
                 p = np.asarray(layer(*stacked, solver_args=self._options(stop))[0].numpy(), dtype=np.float64)
-            except _failures():  # one program that fails ends the batch
+            except _failures():  # one program that fails ends the whole batch
                 p = np.full((len(ones), problem.energy.dim(ones[0])), np.nan)
                 return Answer(p, np.full(len(ones), -1), np.zeros(len(ones), dtype=bool))
         p = np.asarray(problem.domain.project(p))
         return Answer(p, np.full(len(ones), -1), held(problem, inputs, p, batch, stop))
 
     def _options(self, stop: Stop) -> dict[str, Any]:
-        tol = max(0.1 * stop.tol, 1e-14)  # a solution is a little off the faces that it should lie on
+        # The tolerance is a tenth of the one that was given, because a solution lies slightly off its faces.
+        tol = max(0.1 * stop.tol, 1e-14)
         if self.solver == "MOREAU":
             return {}
         limits = {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol}

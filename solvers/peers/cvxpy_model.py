@@ -1,7 +1,7 @@
 """Write the inner problem in CVXPY, parametrised (DPP) so that it is compiled once for each shape.
 
-Written from the formulas of the paper and from what an energy says of its structure (`quadratic`, `network`), not from
-its value and gradient code: it is the independent witness of both.
+The model is written from the formulas of the paper and from what an energy says of its structure (`quadratic`,
+`network`). It does not use the code of value and gradient, so it is an independent check of both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Model:
         import cvxpy as cp
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate answer is judged by its certificate
+            # The certificate judges an inaccurate answer, so no warning is needed.
+            warnings.simplefilter("ignore")
             try:
                 self.model.solve(solver=solver, **options)
             except cp.error.SolverError:
@@ -79,7 +80,7 @@ class Model:
             a = par(f"M{n}") @ p + par(f"b{n}")
             if layer.Wz is None:
                 z = sigma(self._layer(a))
-            else:  # z is a convex function: a variable above it is at it where the maximum is
+            else:  # z is a convex function. A variable bounded by it from below equals it at the maximum.
                 outer = cp.Variable(a.shape)
                 self.constraints.append(outer >= par(f"Wz{n}", True) @ z + a)
                 z = sigma(outer)

@@ -26,9 +26,9 @@ TIGHT: dict[str, dict[str, Any]] = {
 class CvxpyReference:
     """Solve by CVXPY, one example at a time on the host: the reference that other answers are compared with.
 
-    The model is parametrised and compiled once per problem and shape. An interior-point answer is a little off the
-    faces it should lie on, so it is polished by gradient steps from where it is. It works inside jax.jit and with
-    torch tensors, and refuses energies that are not concave.
+    The model is parametrised and compiled once per problem and shape. An interior-point answer lies slightly off the
+    faces that it should lie on, so gradient steps that start from it improve it. The solver works inside jax.jit and
+    with torch tensors, and refuses energies that are not concave.
 
     Args:
         solver: "CLARABEL" (the default, tight), "OSQP" or "SCS".
@@ -55,7 +55,7 @@ class CvxpyReference:
     target: float = 1e-10
     polish: bool = True
     fixed_tolerance: ClassVar[bool] = False
-    ignores_tolerance: ClassVar[bool] = True  # every model is solved as accurately as can be
+    ignores_tolerance: ClassVar[bool] = True  # every model is solved as accurately as possible
 
     def __post_init__(self) -> None:
         if self.solver not in TIGHT:

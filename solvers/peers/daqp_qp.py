@@ -44,7 +44,7 @@ class Daqp(QuadraticPeer):
         upper, lower = (np.concatenate([b, sums]) for b in (given.high, given.low))
         sense = np.zeros(k + len(sums), dtype=np.intc)
         sense[k:] = _EQUALITY
-        given.hessian(0)  # formed once, before threads ask for it
+        given.hessian(0)  # It is computed once here, before several threads use it.
         p, steps, flags = np.empty((n, k)), np.empty(n), np.empty(n)
         settings = {
             "primal_tol": max(stop.tol, 1e-14),

@@ -13,7 +13,7 @@ from gfy.protocols import Array, Input, Result, Solution, Stop
 from solvers import verdict
 from solvers.loop import check
 
-# solve(one example's v, start) -> p, the solver's own error, its iterations, whether it is content
+# solve(one example's v, start) -> p, the solver's own error, its iterations, whether it reports success
 One = Callable[[Any, np.ndarray | None], tuple[np.ndarray, float, int, bool]]
 
 
@@ -27,12 +27,12 @@ def on_host(
 ) -> Solution:
     """Return the solution of every example by a loop on the host, inside either framework (jitted or not).
 
-    The tolerance travels to the host with the inputs, so that a compiled program may have it as an argument.
+    The tolerance is passed to the host with the inputs, so that a compiled program may have it as an argument.
     """
     check(solver, problem, v)
     backend = backend_of(v)
     v, p0 = backend.stop_gradient((v, p0))
-    start = problem.initial_point(v, p0)  # also what an example that fails is answered with
+    start = problem.initial_point(v, p0)  # it is also the answer for an example that fails
 
     told = heard(stop)
 
@@ -53,7 +53,7 @@ def on_host(
                 points[n] = np.asarray(problem.domain.project(p))
                 errors[n], counts[n], content[n] = error, steps, fine
         at = points.reshape(point.shape), errors.reshape(batch), content.reshape(batch)
-        with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
+        with np.errstate(all="ignore"):  # a NaN among the inputs gets a result code and not a warning
             result = claimed(problem, inputs, *at, stop)
         found = Solution(points, errors, counts, verdict.converged(result).ravel(), result.ravel())
         return unflat(found, batch)

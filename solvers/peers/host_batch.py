@@ -1,7 +1,7 @@
 """Run codes that work on NumPy arrays: the whole batch is passed to the host in one call.
 
-The adapter adds one copy of the inputs and nothing per example; how the batch is worked off (a loop, threads, a batched
-call) is the code's own business.
+The adapter adds one copy of the inputs and no work per example. The code itself decides how it computes the batch (a
+loop, threads, a batched call).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def on_host_batch(
 def held(problem: InnerProblem, v: Any, p: np.ndarray, batch: tuple[int, ...], stop: Stop) -> np.ndarray:
     """Return which of p [n, k] are solutions by their duality gap, [n], for codes that do not report it."""
     point = p.reshape((*batch, p.shape[-1]))
-    with np.errstate(all="ignore"):  # a NaN among the inputs is answered, not warned of
+    with np.errstate(all="ignore"):  # a NaN among the inputs gets a result code and not a warning
         result = claimed(problem, v, point, 0 * point[..., 0], point[..., 0] == point[..., 0], stop)
     return np.asarray(verdict.converged(result)).ravel()
 

@@ -47,7 +47,7 @@ class JaxoptBoxOSQP:
             import jax.numpy as jnp
 
             domain = problem.domain
-            # the library keeps its step size in JAX's default precision, and does not mix it with a lower one
+            # The library keeps its step size in JAX's default precision, and cannot mix it with a lower one.
             Q, c = (x.astype(float) for x in jaxopt_shared.program(problem, v, start.shape[:-1]))
             dtype, start = start.dtype, start.astype(float)
             k = c.shape[-1]
@@ -56,7 +56,8 @@ class JaxoptBoxOSQP:
             if domain.total is not None:
                 A = jnp.concatenate([A, jnp.ones((1, k), dtype=c.dtype)])
                 low, high = (jnp.append(b, domain.total) for b in (low, high))
-            # tiny problems converge before the stepsize rule has a residual to divide by: no early inf checks
+            # Tiny problems converge before the step-size rule has a residual other than 0 to divide by. The
+            # early check for infeasibility is therefore off.
             peer = jaxopt_shared.jaxopt().BoxOSQP(
                 maxiter=stop.max_steps,
                 tol=stop.tol,

@@ -15,7 +15,8 @@ from solvers.peers import jaxopt_shared
 class JaxoptProjectedGradient:
     """Solve by `jaxopt.ProjectedGradient`, vmapped over the examples.
 
-    Entropies have no gradient on the boundary: p is kept `inset` inside a box, and moved by it on the simplex.
+    Entropies have no gradient on the boundary. p is therefore kept at a distance `inset` from the bounds of a box,
+    and `inset` is added to it on the simplex.
 
     Args:
         inset: how far p is kept from the boundary for entropies; 1e-12 by default.

@@ -16,7 +16,7 @@ class Lifted(NamedTuple):
     q: np.ndarray
     E: Any  # scipy.sparse, or None without equalities
     e: np.ndarray
-    bounded: int  # k: the first unknowns have bounds
+    bounded: int  # k, the number of unknowns with bounds, which come first
 
 
 def lift(given: Programs, n: int) -> Lifted:

@@ -17,7 +17,7 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class Moreau(QuadraticPeer):
     """Solve quadratic problems by `moreau.CompiledSolver` on the whole batch.
 
-    Its structure is made once per shape; matrices and vectors are given per call.
+    The structure of the programs is set up once per shape; matrices and vectors are given per call.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

@@ -18,9 +18,9 @@ from solvers.peers.host_batch import Answer, held, on_host_batch
 class PyepoFrankWolfe:
     """Solve problems with a linear energy by `pyepo.func.regularizedFrankWolfeOpt` and the set's linear oracle.
 
-    It takes away steps with an exact line search on max <theta, p> - curvature |p|^2 / 2 over a polytope, and asks the
-    oracle one example at a time. It says neither how many steps it took nor whether it got where it should: `converged`
-    is read off the duality gap.
+    It takes away steps with an exact line search on max <theta, p> - curvature |p|^2 / 2 over a polytope, and calls
+    the oracle for one example at a time. It reports neither the number of its steps nor success, so `converged`
+    follows from the duality gap.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

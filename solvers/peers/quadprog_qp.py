@@ -50,6 +50,6 @@ class Quadprog(QuadraticPeer):
             try:
                 found = quadprog.solve_qp(given.hessian(i), -given.g[i], C, b, int(fixed))
                 p[i], steps[i] = found[0], found[3][0]
-            except ValueError:  # its way of saying that it failed
+            except ValueError:  # quadprog raises it where it fails
                 p[i], steps[i], solved[i] = np.nan, -1, False
         return Answer(p, steps, solved)

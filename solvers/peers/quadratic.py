@@ -20,8 +20,9 @@ from solvers.peers.jaxopt_shared import not_quadratic
 class Programs:
     """Hold n programs min 1/2 <p, H p> + <g, p> with low <= p <= high, and sum p = total where a total is given.
 
-    g is [n, k], low and high are [k]. H = curvature I + (A A^T or `matrix`): A [n, k, m] where the interactions have
-    low rank, `matrix` [n, k, k] otherwise; their first axis has length 1 where the batch shares them.
+    g is [n, k], low and high are [k]. H = curvature I + (A A^T or `matrix`). A [n, k, m] is given where the
+    interactions have low rank, and `matrix` [n, k, k] otherwise; their first axis has length 1 where the batch shares
+    them.
     """
 
     g: np.ndarray
@@ -54,7 +55,7 @@ class Programs:
 class QuadraticPeer:
     """Adapt an outside code for quadratic programs to the protocol: a subclass names its library and solves a batch."""
 
-    library: ClassVar[str]  # what must be importable
+    library: ClassVar[str]  # the name of the package that must be installed
     sums: ClassVar[bool] = True  # whether the code accepts the constraint sum p = total
     definite: ClassVar[bool] = False  # whether it needs a strictly convex program
     fixed_tolerance: ClassVar[bool] = False

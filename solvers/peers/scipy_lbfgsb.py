@@ -63,7 +63,8 @@ def _minimize(
     low, high = (np.broadcast_to(np.asarray(b, dtype=float), (k,)) for b in bounds_of)
     width = high - low
     entropy = not np.isfinite(problem.regularizer.grad(np.clip(np.zeros(1), low[:1], high[:1]))).all()
-    inset = 1e-15 * np.where(np.isfinite(width), width, 1.0) if entropy else 0.0  # log(0) has no gradient
+    # log p has no finite gradient at 0
+    inset = 1e-15 * np.where(np.isfinite(width), width, 1.0) if entropy else 0.0
 
     def objective(p: np.ndarray) -> tuple[float, np.ndarray]:
         inside = np.clip(p, low + inset, high - inset)
