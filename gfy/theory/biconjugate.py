@@ -1,10 +1,10 @@
 """Compute generalized biconjugates: max_v Phi(v, p) - Omega^Phi(v), the tightest Psi-convex lower bound of Omega.
 
-Three ways to the maximum. *Exact*: where Phi has a linear term of its own (or is bilinear) and Phi - Omega is
-concave in p, the input with grad_p Phi(v, p) = grad Omega(p) has p as its argmax, so the bound touches Omega
-there; a metric energy touches a 1-Lipschitz Omega at v = p. *Search*: the convex-concave procedure where Phi
-is convex in v (as the paper suggests), gradient ascent elsewhere, from several starts; whatever it finds is a
-lower bound. *Grid*: brute force over given inputs, a global reference in small dimensions.
+There are three ways to the maximum. *Exact*: where Phi has a linear term of its own (or is bilinear) and Phi - Omega
+is concave in p, the input with grad_p Phi(v, p) = grad Omega(p) has p as its argmax, so the bound touches Omega
+there. With a metric energy the bound touches a 1-Lipschitz Omega at v = p. *Search*: where Phi is convex in v the
+convex-concave procedure is used (as the paper suggests), and gradient ascent elsewhere, from several starts. Whatever
+a search finds is a lower bound. *Grid*: all given inputs are tried, which is a global reference in small dimensions.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def solve_biconjugate(
             f"a search over {problem.energy.name}.Input would leave the inputs that it accepts (for LinearQuadratic "
             'the symmetric negative semi-definite matrices): use "exact" or write the energy as Pairwise'
         )
-    # ascent after the procedure: on kinks (maxout, rectifiers) each may stall where the other goes on
+    # Ascent follows the procedure, because at kinks (maxout, rectifiers) each of them may stall where the
+    # other continues.
     procedure = method if method != "auto" else ("ascent" if problem.energy.in_v == "nonconvex" else "both")
     first = zero_input(problem.energy, p) if start is None else problem.energy.coerce(start)
     return _search(problem, p, procedure, first, as_solver(solver), starts, spread, seed, stop)
@@ -173,7 +174,8 @@ def touching_input(problem: InnerProblem, p: Array, start: Any = None) -> Input:
     """Return v with p = p*(v): grad_p Phi(v, p) = grad Omega(p) (with infinite leaves where grad Omega is),
     or v = p for a metric.
 
-    The leaves other than the linear term are those of `start`, zero where it is not given: v is not unique.
+    The leaves other than the linear term are those of `start`, or zero where it is not given, because v is not
+    unique.
     """
     energy = problem.energy
     reason = no_exact(problem, int(p.shape[-1]))
@@ -244,7 +246,7 @@ def _search(
     batch = broadcast_batch(problem.energy, first, p)
     x = backend.stop_gradient(space.flat(first, batch))
     noise = np.random.default_rng(seed).normal(scale=spread, size=(starts, *x.shape))
-    noise[:1] *= 0.01  # one start near the given one, off the kinks it may lie on
+    noise[:1] *= 0.01  # one start lies near the given one, but off the kinks that this may lie on
     candidates = x[None] + backend.asarray(noise, like=x)
     run = _compiled(backend.name, problem, procedure, solver, space, stop)
     found, values = run(candidates, xp.broadcast_to(p, (starts, *batch, p.shape[-1])))

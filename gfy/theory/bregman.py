@@ -24,9 +24,9 @@ def bregman(
 
     D(p, q) = Omega(p) - Phi(v, p) - Omega(q) + Phi(v, q) with v = argmax_v Phi(v, q) - Omega^Phi(v). Where an input
     that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence of Omega -
-    Phi(start, .): of Omega itself for a bilinear energy, and where `start` is not given. It is infinite where Omega's
-    slope at q is and p leaves q in that direction, as Kullback and Leibler's. Elsewhere v is searched for, or given.
-    D is zero or above when Omega is Psi-convex.
+    Phi(start, .). For a bilinear energy, and where `start` is not given, it is that of Omega itself. D is infinite
+    where the slope of Omega at q is infinite and p leaves q in that direction, as for Kullback and Leibler's
+    divergence. Elsewhere v is given or searched for. D is at least zero when Omega is Psi-convex.
 
     Args:
         problem: the energy, the regularizer and the set.
@@ -77,7 +77,7 @@ def bregman_dual(
 ) -> Array:
     """Compute the generalized Bregman divergence between two inputs v and w, which is the loss L(v, p*(w)).
 
-    D(v, w) = Omega^Phi(v) - Phi(v, p*(w)) - Omega^Phi(w) + Phi(w, p*(w)) is zero or above, and zero at v = w.
+    D(v, w) = Omega^Phi(v) - Phi(v, p*(w)) - Omega^Phi(w) + Phi(w, p*(w)) is at least zero, and it is zero at v = w.
 
     Args:
         problem: the energy, the regularizer and the set.

@@ -1,13 +1,14 @@
 """Bound the target risk by the surrogate risk: (target excess)^2 <= 8 sigma^2 M (surrogate excess).
 
-M. The proof needs the gradient of the surrogate risk in v where the target looks. Every target here looks at
-p alone, and an energy with a linear term <u, p> has grad_u = p* - mu whatever its other inputs: smoothness in
-u alone, 1 / gamma for a gamma-strongly convex Omega, is enough. For (u, U) jointly, where U must stay
-negative semi-definite, the paper's M would be (1 + sup |p|^2) / gamma: `M_joint`, a weaker bound.
-
-sigma. The proof needs |V^T (phi(a) - phi(b))| for two predictions, at most twice sigma = sup |V^T phi(a)|,
-and at most twice half its diameter, which can be four times smaller (squared): `half_diameter`, a stronger
+The constant M: the proof needs the gradient of the surrogate risk only in the part of v that the target depends on.
+Every target here depends on p alone, and an energy with a linear term <u, p> has grad_u = p* - mu, whatever its other
+inputs. Smoothness in u alone, 1 / gamma for a gamma-strongly convex Omega, is therefore enough. For (u, U) jointly,
+where U must stay negative semi-definite, the paper's M would be (1 + sup |p|^2) / gamma; this is `M_joint`, a weaker
 bound.
+
+The constant sigma: the proof needs |V^T (phi(a) - phi(b))| for two predictions. It is at most twice sigma = sup |V^T
+phi(a)|, and at most the diameter of these vectors. The square of half the diameter can be a quarter of that of sigma;
+this is `half_diameter`, a stronger bound.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def calibration_bound(problem: InnerProblem, target: Any, k: int, at: int | None
     gamma = problem.regularizer.strong_convexity(problem.domain)
     sigma, half = wanted.sigma(problem.domain, k), wanted.half_diameter(problem.domain, k)
     matrix = problem.energy.mixing
-    if matrix is not None:  # phi(p) = U p: the target is read through the inverse of U
+    if matrix is not None:  # phi(p) = U p, and the target uses p through the inverse of U
         values = np.linalg.svd(matrix, compute_uv=False)
         return CalibrationBound(
             wanted.name, sigma / values[-1], half / values[-1], values[0] ** 2 / gamma, values[0] ** 2 / gamma
@@ -186,7 +187,7 @@ def excess_risks(
         )
     xp = backend_of(v, q).xp
     p = argmax(problem, v, solver=solver)
-    # one output at a time: every energy's own batching is enough
+    # Outputs are computed one at a time, so the batching of each energy is enough.
     energies = [problem.energy.value(v, xp.broadcast_to(y, p.shape)) for y in outputs]
     surrogate = (
         problem.value(v, p) - dot(q, xp.stack(energies, axis=-1)) + problem.regularizer.value(q @ outputs)

@@ -1,10 +1,9 @@
 """Run the convex-concave procedure for losses that are a difference of convex functions of v.
 
-Where Phi is convex in v (rectifier, maxout and log-sum-exp networks), L(v, y) = Omega^Phi(v) - Phi(v, y) +
-Omega(y) is a difference of two convex functions. Replacing Phi(., y) by its tangent at the current v gives a
-convex upper bound that touches L there: minimising one such bound after another never increases the loss, and
-needs no step size. Reference: Yuille and Rangarajan (2003); Blondel et al. (2022), Section 4, who leave its
-use to future work.
+Where Phi is convex in v (rectifier, maxout and log-sum-exp networks), L(v, y) = Omega^Phi(v) - Phi(v, y) + Omega(y)
+is a difference of two convex functions. Replacing Phi(., y) by its tangent at the current v gives a convex upper
+bound that touches L there. Minimising such bounds one after another never increases the loss, and needs no step size.
+Reference: Yuille and Rangarajan (2003); Blondel et al. (2022), Section 4, who leave its use to future work.
 """
 
 from __future__ import annotations
@@ -97,8 +96,8 @@ class ConvexConcave:
     def minimize(self, network: Callable[[Any], Any], theta: Any, y: Array, penalty: float = 0.0) -> Descent:
         """Minimise mean_i L(network(theta)_i, y_i) + penalty / 2 |theta|^2, where theta is any tree of arrays.
 
-        network(theta) is the energy's Input for all examples; where it is affine in theta the bounds are
-        convex, and the objective never rises (but for rounding) whatever it is.
+        network(theta) is the energy's Input for all examples. Where it is affine in theta the bounds are convex. The
+        objective never rises for any network, except by rounding.
         """
         problem = self.loss.problem
         backend = backend_of(theta)

@@ -1,9 +1,9 @@
 """Compute C-transforms of optimal transport: min_p C(v, p) - Lambda(p), the min counterpart of the conjugate.
 
-With C = -Phi and Lambda = -Omega, the C-transform is -Omega^Phi. A bilinear cost gives concave conjugates, a
-cost c(v - p) infimal convolutions, and a metric leaves a 1-Lipschitz potential alone but for its sign. With
-`gamma` the minimum is softened as in entropic transport: alternating soft transforms of two potentials is
-Sinkhorn's algorithm.
+With C = -Phi and Lambda = -Omega, the C-transform is -Omega^Phi. A bilinear cost gives concave conjugates, a cost c(v
+- p) gives infimal convolutions, and a metric changes only the sign of a 1-Lipschitz potential. With `gamma` the
+minimum is softened as in entropic transport. Alternating the soft transforms of two potentials is Sinkhorn's
+algorithm.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _euclidean(v: Array, p: Array) -> Array:
     apart = v - p
     xp = backend_of(apart).xp
     square = dot(apart, apart)
-    away = square > 0  # the root has no derivative at 0: none is recorded there
+    away = square > 0  # The root has no derivative at 0, so none is recorded there.
     return xp.where(away, xp.sqrt(xp.where(away, square, xp.ones_like(square))), xp.zeros_like(square))
 
 

@@ -1,8 +1,8 @@
 """Learn an energy together with its partition function, without solving or sampling from the model.
 
-A model p(y | x) = q(y) exp(g(x, y)) / Z(x) over a huge set Y has log Z(x) = log E_q exp(g(x, Y)) in its likelihood. As
-log Z = min_tau tau + E_q exp(g - tau) - 1, a number tau(x) that is learned beside g turns maximum likelihood into one
-minimisation over both, whose gradients samples of the fixed prior q estimate without bias.
+The likelihood of a model p(y | x) = q(y) exp(g(x, y)) / Z(x) over a huge set Y holds log Z(x) = log E_q exp(g(x, Y)).
+Because log Z = min_tau tau + E_q exp(g - tau) - 1, a number tau(x) can be learned beside g. Maximum likelihood is
+then one minimisation over both, and samples of the fixed prior q estimate its gradients without bias.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gfy.sets import Reals
 
 DIVERGENCES = ("kl", "chi2")
 _REDUCTIONS = ("none", "mean", "sum")
-_NEWTON = 60  # steps on a convex piecewise linear equation, each of which ends at a breakpoint or at the root
+_NEWTON = 60  # Steps on a convex piecewise linear equation. Each step ends at a breakpoint or at the root.
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class JointLoss:
             sums = xp.sum(xp.where(over, weights * scores, 0 * scores), axis=0)
             return (sums - count) / xp.where(mass > 0, mass, xp.ones_like(mass))
 
-        # the line below all others is under the convex function: from its root every step is towards the solution
+        # The convex function lies above the line with all terms active. The steps start at the root of that
+        # line, and from there every step goes towards the solution.
         start = (xp.sum(weights * scores, axis=0) - count) / xp.sum(weights, axis=0)
         return backend.scan(newton, start, _NEWTON)
 

@@ -1,7 +1,7 @@
 """Define target losses with a decomposition L(yhat, y) = <phi(yhat), V phi(y) + b> + c(y), and their decoders.
 
-A network is trained with a Fenchel-Young loss and judged by one of these. The decoder calibrated for a target
-takes p to the yhat that minimises <phi(yhat), V phi(p) + b>. Shapes: p, y [..., k]; losses [...].
+A network is trained with a Fenchel-Young loss and measured by one of these targets. The decoder that is calibrated
+for a target maps p to the yhat that minimises <phi(yhat), V phi(p) + b>. Shapes: p, y [..., k]; losses [...].
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Ndcg(Target):
     """Compute 1 - NDCG of a ranking; it is decoded by sorting p, the expected *normalised* gain of each item
     (see `gains`).
 
-    A ranking is an array of item indices, best first. phi(y) are the gains (2^y - 1) over the best ranking's
-    discounted sum, phi(yhat) the discounts 1 / log2(1 + rank) of the items, V = -I.
+    A ranking is an array of item indices, best first. phi(y) are the gains (2^y - 1), divided by the discounted sum
+    of the best ranking. phi(yhat) are the discounts 1 / log2(1 + rank) of the items, and V = -I.
     """
 
     def discounts(self, k: int) -> np.ndarray:
