@@ -1,9 +1,10 @@
 """Certify how good a point p is, whoever computed it, by a Fenchel-Young gap in float64 outside the solver.
 
-For concave Phi, L(v, p) <= L_Omega(grad_p Phi(v, p), p): a computable bound of the suboptimality of any feasible
-p. It is the Frank-Wolfe gap when Omega = 0 and tighter otherwise. The right-hand side holds the conjugate of Omega,
-which is bounded from above by weak duality (`gfy.regularizers.bounds`), whatever the accuracy of the argmax map; the
-rounding of the sums is added. For energies that are not concave the number measures stationarity only.
+For concave Phi, L(v, p) <= L_Omega(grad_p Phi(v, p), p). The right-hand side is a computable bound of the
+suboptimality of any feasible p. It is the Frank-Wolfe gap when Omega = 0, and tighter otherwise. It holds the
+conjugate of Omega, for which weak duality gives an upper bound (`gfy.regularizers.bounds`), however accurate the
+argmax map is; the rounding of the sums is added. For energies that are not concave the number measures stationarity
+only.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from gfy.protocols import Array
 from gfy.regularizers.bounds import GapBound
 
 _EPS = float(np.finfo(np.float64).eps)
-_ROUNDINGS = 4  # of a gradient's sum, in eps times the root of the sum of its terms' squares
-_POINTS = 8  # of C at which a claim of concavity is tried
-_DOUBTFUL = (
-    1e-5  # a violation of concavity relative to the values that no rounding explains, in float32 neither
-)
+_ROUNDINGS = 4  # the rounding of a gradient, in eps times the root of the sum of its terms' squares
+_POINTS = 8  # points of C at which a claim of concavity is tried
+# a violation of concavity, relative to the values, that not even rounding in float32 explains
+_DOUBTFUL = 1e-5
 
 
 class Certificate(NamedTuple):
@@ -110,10 +110,11 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     given = source.to_numpy(p).astype(np.float64)
     violation = _checked(problem, v, given)
     claimed = energy.concave and not (energy.linear or energy.proven)
+    # The warnings are off, because infinity is a valid result here.
     with (
         source.float64(),
         np.errstate(over="ignore", divide="ignore", invalid="ignore"),
-    ):  # inf is an answer here
+    ):
         double = get_backend("numpy") if energy.array_api else source
         v64 = tree_map(lambda leaf: _double_leaf(double, source, leaf, energy), v)
         wide = replace(problem, energy=energy.computed_in("float64", v64))
@@ -196,7 +197,7 @@ def _distance(
 ) -> np.ndarray:
     """Return the smaller of two bounds of |p - p*|: sqrt(2 gap / mu), and (1 + L / mu) residual where Phi is L-smooth.
 
-    Both are taken with room for the rounding of the gap and of p itself, and for the error of the argmax map.
+    Both bounds include the rounding of the gap and of p itself, and the error of the argmax map.
     """
     if not problem.energy.concave:
         return np.full_like(gap, np.inf)
@@ -239,7 +240,7 @@ def _rise(problem: InnerProblem, v: Any) -> np.ndarray:
     if not U.size:
         return np.zeros(U.shape[:-2])
     room = 4 * U.shape[-1] * _EPS * np.abs(U).max((-1, -2))
-    try:  # a factorisation proves what most matrices satisfy, at a tenth of the time
+    try:  # A factorisation takes a tenth of the time of the eigenvalues, and is enough for most matrices.
         np.linalg.cholesky(room[..., None, None] * np.eye(U.shape[-1]) - U)
     except np.linalg.LinAlgError:
         return np.maximum(np.linalg.eigvalsh(U)[..., -1], 0.0) + room
@@ -249,7 +250,7 @@ def _rise(problem: InnerProblem, v: Any) -> np.ndarray:
 def _bent(gap: np.ndarray, rise: np.ndarray, mu: float, diameter: float) -> np.ndarray:
     """Return the bound where Phi lies above its tangent by rise / 2 |q - p|^2 at most and Omega is mu-strongly convex.
 
-    L_Omega(theta, p) >= mu / 2 |p - p_Omega(theta)|^2 turns that into a factor mu / (mu - rise) of the gap.
+    L_Omega(theta, p) >= mu / 2 |p - p_Omega(theta)|^2 turns this into a factor mu / (mu - rise) of the gap.
     """
     factor = np.where(rise < mu, mu / np.where(rise < mu, mu - rise, 1.0), np.inf)
     added = np.where(rise > 0, rise / 2 * diameter**2, 0.0)

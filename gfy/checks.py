@@ -1,7 +1,7 @@
 """Check v, y and p0 at the public boundary, and refuse each wrong one in a sentence.
 
-Checks of shapes always run. Checks of values run where values can be read; while a function is being staged
-(jax.jit, torch.compile) they are off, unless `gfy.debug()` is on, when the staged function checks on the host.
+Checks of shapes always run. Checks of values run where values can be read. While a function is being staged (jax.jit,
+torch.compile) they do not run, unless `gfy.debug()` is on; the staged function then checks on the host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gfy.errors import GfyError, GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
-_CHEAP = 200_000  # operations an eigenvalue check may cost on every call: a solve may take no longer
+_CHEAP = 200_000  # Operations that an eigenvalue check may need at every call; a solve may take no longer.
 
 
 @contextmanager
@@ -82,7 +82,7 @@ class Given(NamedTuple):
 def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
     """Return v checked as by `check_input`, with k given to an energy that does not know the size of p.
 
-    Half precision (float16, bfloat16) is computed in float32, its answers are rounded to half.
+    Half precision (float16, bfloat16) is computed in float32, and the answers are rounded to half precision.
     """
     look = _look(problem.energy, v)
     if look is not None and look in _SOUND:
@@ -102,9 +102,8 @@ def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
     return found
 
 
-_SOUND: set[tuple[Any, ...]] = (
-    set()
-)  # what inputs looked like whose shapes, dtypes and devices were found right
+# the shapes, dtypes and devices of inputs that were checked and found right
+_SOUND: set[tuple[Any, ...]] = set()
 _MOST_SOUND = 512
 
 
@@ -112,14 +111,15 @@ def _look(energy: Any, v: Any) -> tuple[Any, ...] | None:
     """Return a hashable key of v's shapes, dtypes and devices, or None where v is not yet the energy's Input."""
     if type(v) is not getattr(energy, "Input", None) or not isinstance(v, tuple):
         return None
-    if not backend_of(v).is_concrete(v):  # while a function is being staged
+    if not backend_of(v).is_concrete(v):  # a function is being staged
         return None
     found: list[Any] = [energy]
     try:
         for x in v:
             found += (type(x), x.shape, x.dtype, x.device)
         hash(look := tuple(found))
-    except (AttributeError, TypeError):  # nested leaves, plain numbers, a part that cannot be hashed
+    except (AttributeError, TypeError):
+        # v has nested leaves or plain numbers, or a part that cannot be hashed
         return None
     return look
 
@@ -186,7 +186,8 @@ def check_target(problem: InnerProblem, v: Input, y: Array, tol: float) -> Array
     simplex."""
     backend = backend_of(v, y)
     like = floating_leaf(v)
-    own = not isinstance(y, np.ndarray | np.generic)  # NumPy's arrays say "cpu", which names no device of JAX
+    # The device of a NumPy array is "cpu", which is no device of JAX.
+    own = not isinstance(y, np.ndarray | np.generic)
     y = backend.asarray(y, device=getattr(y, "device", None) if own else None)
     refuse_complex("y", y)
     k = _dim(problem, v)
@@ -276,7 +277,7 @@ def last_axis(x: Any) -> int | None:
 def _dim(problem: InnerProblem, v: Input) -> int | None:
     try:
         return problem.energy.dim(v)
-    except GfyTypeError:  # a function that was not told the size of p
+    except GfyTypeError:  # the energy's function does not know the size of p
         return None
 
 

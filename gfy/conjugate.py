@@ -181,7 +181,7 @@ def solution_with(
         raise UnsupportedError(f"{solver.name} with {gradient.name} gradients on {problem.name}: {reason}")
     energy, closed_v, program = problem.energy.closed(v, p0)
     closed = problem if energy is problem.energy else replace(problem, energy=energy)
-    # a function that captured what is being traced is of no use to another trace
+    # A function that captured a traced array cannot be used in another trace, so it is not kept.
     keep = energy is problem.energy or backend_of(v).is_concrete(closed_v)
     return _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
 
@@ -216,7 +216,7 @@ def _runner(
     if keep:
         try:
             return _remembered(problem, solver, gradient, stop, backend, program)  # type: ignore[arg-type]
-        except TypeError:  # a part that cannot be hashed cannot be remembered either
+        except TypeError:  # A part cannot be hashed, so the staged function cannot be kept.
             pass
     return _staged(problem, solver, gradient, stop, backend)
 
@@ -239,7 +239,7 @@ def _staged(
     whole = getattr(gradient, "solution", None)
 
     def run(v: Input, p0: Array | None) -> Solution:
-        if whole is None:  # a mode of someone's own, which gives p alone
+        if whole is None:  # a mode that a user wrote, which gives p alone
             return Solution(gradient.argmax(problem, solver, v, p0, stop), None, None, None)
         found: Solution = whole(problem, solver, v, p0, stop)
         return found
@@ -247,7 +247,8 @@ def _staged(
     framework = get_backend(backend)
     if framework.staged or not (isinstance(gradient, Envelope) and portable(problem, solver, gradient)):
         return framework.jit(run)
-    # a constant that any framework computes: one that runs eagerly may borrow a compiler
+    # The answer is a constant that any framework can compute, so a framework that runs eagerly may use the
+    # compiler of another one.
     staged = framework.stage(lambda v, p0: (None, run(v, p0)))
 
     def borrowed(v: Input, p0: Array | None) -> Solution:

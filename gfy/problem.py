@@ -65,9 +65,8 @@ class InnerProblem:
         return hash((self.energy, self.regularizer, self.domain))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: x for name, x in vars(self).items() if name != "_hash"
-        }  # another process hashes otherwise
+        # The hash is left out, because another process computes another one.
+        return {name: x for name, x in vars(self).items() if name != "_hash"}
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gfy.problem import InnerProblem
 
 Array = Any  # jax.Array | torch.Tensor (| numpy.ndarray inside certificates); leading axes are batch
-Input = Any  # the NamedTuple an energy calls its Input: everything a loss is differentiated by
+Input = Any  # the NamedTuple `Input` of an energy: a loss is differentiated with respect to all of it
 
 
 class Result(IntEnum):
@@ -53,8 +53,8 @@ _SENTENCES = {
 class Solution(NamedTuple):
     """Hold what a solver returns: p [..., k] and what the solver itself reports about it (never used to rank solvers).
 
-    `converged` speaks of the p that is returned, in the dtype it is returned in: it is true exactly where `result`
-    is CONVERGED or ROUNDING_FLOOR.
+    `converged` belongs to the p that is returned, in the dtype in which it is returned. It is true exactly where
+    `result` is CONVERGED or ROUNDING_FLOOR.
 
     Args:
         p: the points found, [..., k].
@@ -183,13 +183,14 @@ class GradientMode(Protocol):
     ) -> Array: ...
 
 
-@cache  # reading the entry points takes longer than many solves
+# The answer is kept, because reading the entry points takes longer than many solves.
+@cache
 def default_solver() -> InnerSolver:
     """Return the solver that is used when none is named: the entry point `default` of the group `gfy.solvers`."""
     for point in entry_points(group="gfy.solvers", name="default"):
         solver: InnerSolver = point.load()()
         return solver
-    try:  # a checkout on sys.path that was never installed
+    try:  # a checkout on sys.path may never have been installed
         found: InnerSolver = import_module("solvers").Auto()
     except ImportError as error:
         raise GfyValueError(

@@ -1,6 +1,6 @@
 """Run a second solver on the examples that a first one leaves unsolved.
 
-Staging a second method would cost every user its compilation, for examples that hardly anybody meets. On a processor
+Staging a second method would cost every user its compilation time, although very few examples need it. On a processor
 the second solver therefore runs on the host, in NumPy and float64, on those examples alone.
 """
 
@@ -27,7 +27,7 @@ def again(
 
     def host(v: Any, point: np.ndarray, solved: np.ndarray) -> Solution:
         k = point.shape[-1]
-        # mapped over an axis that the start does not have, its axis there has length 1
+        # Under a map over an axis that the start does not have, the start has length 1 along that axis.
         batch = np.broadcast_shapes(point.shape[:-1], np.shape(solved))
         left = np.flatnonzero(~np.broadcast_to(solved, batch).ravel())
         flat = np.broadcast_to(point, (*batch, k)).reshape(-1, k).astype(np.float64)
@@ -62,7 +62,7 @@ def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -
         return xp.where(mask, xp.astype(new, old.dtype), old)
 
     chosen = tree_map(pick, second, first)
-    # what was spent on an example is the sum of both
+    # The steps of an example are the sum of both.
     spent = xp.where(first.converged, first.steps, xp.maximum(first.steps, 0 * first.steps) + second.steps)
     return chosen._replace(steps=spent)
 

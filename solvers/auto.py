@@ -24,13 +24,15 @@ from solvers.methods.interior_point import InteriorPoint
 from solvers.methods.projected_gradient import ProjectedGradient
 from solvers.methods.projected_newton import by_framework as newton_by_framework
 
-_MOST_DENSE = 512  # coordinates: above it a k x k system per example and step is out of proportion
-# steps that converge linearly: with an entropy that has not brought them there, the next is asked
+_MOST_DENSE = 512  # Coordinates. Above this, a k x k system per example and step takes too long.
+# Steps for a problem with an entropy, which converge linearly. Examples that have not converged by then are
+# given to the next solver.
 _TRIES = 300
-# coordinates up to which compiled systems of the free ones are fewer operations than gradient steps: with a quadratic
-# Omega about half of them are free (on simplices far fewer), with an entropy all of them
+# Up to this many coordinates, compiled systems of the free ones need fewer operations than gradient steps.
+# With a quadratic Omega about half of the coordinates are free (far fewer on simplices), with an entropy all
+# of them.
 _MOST_FREE, _MOST_ENTROPIC = 1024, 128
-_MOST_RANK = 64  # above it an m x m system an example and a step costs more than gradient steps
+_MOST_RANK = 64  # for a higher rank an m x m system per example and step costs more than gradient steps
 
 
 class Choice(NamedTuple):
@@ -65,8 +67,9 @@ _OTHERWISE: dict[type, call.Framework] = {DualNewton: dual_by_framework, ActiveS
 class Auto(AtOnce):
     """Choose a solver for the problem; `choose(problem, v)` returns the chosen one and the reason.
 
-    Examples that it leaves unsolved are given to the next, `next(problem, v, solver)`: an interior-point method,
-    which takes a dozen steps where Omega is weak and others take thousands. Where all converge the next is never run.
+    Examples that it leaves unsolved are given to the next solver, `next(problem, v, solver)`. This is an
+    interior-point method, which takes a dozen steps where Omega is weak and other methods take thousands. Where all
+    examples converge, the next solver is never run.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
@@ -81,8 +84,9 @@ class Auto(AtOnce):
         [[0.532, 0.255]]
     """
 
-    any_framework: ClassVar[bool] = True  # nothing in it asks which framework runs it
-    fixed_tolerance: ClassVar[bool] = True  # where compiled code is chosen, it knows it when it is staged
+    any_framework: ClassVar[bool] = True  # True: the same code runs in every framework
+    # True: where compiled code is chosen, it needs the tolerance when it is staged
+    fixed_tolerance: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -98,7 +102,7 @@ class Auto(AtOnce):
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
         if energy.kinked and problem.concave:
-            # gradient steps stall at kinks: the dual solves it or nothing does
+            # Gradient steps stall at kinks, so only the dual method can solve the problem.
             return Choice(
                 dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier"
             )
@@ -154,7 +158,7 @@ class Auto(AtOnce):
         key = (problem, look)
         try:
             known = None if look is None else _PLANS.get(key)
-        except TypeError:  # a part that cannot be hashed cannot be remembered either
+        except TypeError:  # A part cannot be hashed, so the plan cannot be kept.
             known = look = None
         if known is not None:
             return known
@@ -171,7 +175,7 @@ class Auto(AtOnce):
     def next(self, problem: InnerProblem, v: Input, solver: Any) -> Any | None:
         """Return the second solver, for examples that the chosen one leaves unsolved, or None where there is none."""
         if problem.energy.metric is not None:
-            # a metric's closed form serves the examples whose v lies in C; the others are iterated
+            # The closed form of a metric solves the examples whose v lies in C. The others need iterations.
             other = DualNewton() if problem.energy.kinked else ProjectedGradient()
             return other if isinstance(solver, ClosedForm) else None
         if isinstance(solver, ClosedForm) or InteriorPoint().unsupported(problem) is not None:
@@ -184,7 +188,7 @@ class Auto(AtOnce):
         """Return the compiled response of p* to moved scores, or None where the framework must solve the systems."""
         return response(problem, v, p)
 
-    # unrolling differentiates a solver whose steps do not depend on which problem it is
+    # Unrolling differentiates the steps of ProjectedGradient, which are the same for every problem.
 
     def init(self, problem: InnerProblem, v: Input, p0: Array | None) -> Any:
         return ProjectedGradient().init(problem, v, p0)

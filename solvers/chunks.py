@@ -1,7 +1,8 @@
 """Solve heavy examples in chunks that fit the cache, so that their inputs are read from memory once.
 
-A step on a dense U reads all of U. With the whole batch in every step that is a trip to memory a step; with a few
-examples whose U fits in the cache, all their steps together are one trip. They also stop as soon as they are done.
+A step on a dense U reads all of U. With the whole batch in every step, U is read from memory once per step. With a
+few examples whose U fits in the cache, it is read once for all their steps. The few examples also stop as soon as
+they are done.
 """
 
 from __future__ import annotations

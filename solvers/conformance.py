@@ -15,7 +15,7 @@ from gfy.backend import frameworks, get_backend, tree_map
 from gfy.errors import GfyError, UnsupportedError
 
 STOP = gfy.Stop(tol=1e-8, max_steps=5_000)
-ACCURATE = 1e-6  # the certified relative gap asked of an answer that calls itself converged
+ACCURATE = 1e-6  # the certified relative gap that an answer which reports convergence must reach
 BATCH, K = 3, 5
 
 
@@ -72,7 +72,7 @@ def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None =
             Row("The solver serves problems", False, "it serves none of the problems of the suite"),
         ]
     for number, case in enumerate(served):
-        # the costly checks (further shapes to compile) on the first problem only
+        # The checks that compile for further shapes take long, and run on the first problem only.
         rows += [_guard(check, solver, case, backend) for check in (QUICK if number else QUICK + FULL)]
     solved = [row for row in rows if row.detail.endswith("converged 100%")]
     return [
@@ -87,11 +87,10 @@ def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None =
 
 def _guard(check: Callable[..., Row], solver: Any, case: Case, backend: str) -> Row:
     name = (check.__doc__ or check.__name__).splitlines()[0].rstrip(".")
+    # A fact that only the shapes of v show (a rank) is refused when the shapes are known.
     try:
         return check(solver, case, backend)
-    except (
-        UnsupportedError
-    ) as refusal:  # what only the shapes of v tell (a rank) is refused when they are known
+    except UnsupportedError as refusal:
         return Row(f"{name} [{backend}]", True, f"{case.name}: refused, {refusal}")
     except Exception as error:  # a solver that raises fails the check, and the row says so
         return Row(f"{name} [{backend}]", False, f"{case.name}: raised {type(error).__name__}: {error}")

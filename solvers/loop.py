@@ -1,8 +1,8 @@
 """Define the only loop: repeat a solver's step until every example has finished.
 
-Each example has its own flag. A finished one is frozen; one whose step becomes NaN or infinite keeps its last
-finite, feasible p and reports `converged=False`; no example waits for a number that rounding does not allow. Why an
-example ended is its `result`; that it converged is said only where the gap at the returned p agrees (see `verdict`).
+Each example has its own flag. A finished example is frozen. An example whose step becomes NaN or infinite keeps its
+last finite, feasible p and reports `converged=False`. No example waits for a number that rounding does not allow.
+`result` says why an example ended; it says converged only where the gap at the returned p agrees (see `verdict`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from gfy.protocols import Array, Input, Result, Solution, SteppableSolver, Stop
 from solvers import verdict
 from solvers.chunks import in_chunks
 
-_LONG = 64  # examples: a shorter batch is not worth a second loop
-_LIGHT = 20_000  # numbers an example: copying a heavier input costs as much as the steps it saves
-_FEW = 4  # once a quarter of the batch is left, it goes on alone
+_LONG = 64  # examples; for a shorter batch a second loop takes longer than it saves
+_LIGHT = 20_000  # Numbers per example. Copying a larger input takes as long as the steps that it saves.
+_FEW = 4  # When one quarter of the batch is left, the loop continues with these examples alone.
 
 
 class Run(NamedTuple):
     """Hold the state of the loop: the solver's state, the steps [...] of each example, which are active, all steps.
 
-    `stalled` [...]: whose last step had an infinite error at a finite p, by which a solver says that it is stuck.
+    `stalled` [...] marks the examples whose last step had an infinite error at a finite p. With this a solver reports
+    that it makes no progress.
     """
 
     state: Any
@@ -46,7 +47,8 @@ def run(
 ) -> Solution:
     """Solve by init and step: p [..., k], error, steps, converged and result [...]. No derivative passes.
 
-    `finish(v, state)`, where given, makes the answer of the last state: p [..., k] and a bound of its gap [...].
+    `finish(v, state)`, where it is given, makes the answer from the last state: p [..., k] and a bound of its gap
+    [...].
     """
     check(solver, problem, v)
     backend = backend_of(v)
@@ -59,7 +61,7 @@ def run(
         final = iterate(backend, step, v, state, stop, split)
         return solution(problem, v, final, stop, *(finish(v, final.state) if finish else ()))
 
-    with backend.constant():  # an energy's function may have captured tensors that want a gradient
+    with backend.constant():  # The function of an energy may have captured tensors that require a gradient.
         return in_chunks(problem, v, p0, solve)
 
 
@@ -88,15 +90,15 @@ def iterate(
 ) -> Run:
     """Repeat step(v, state) on a NamedTuple that has the field `error` [...]; leaves without batch axes are counters.
 
-    A field `noise` [...] is the error below which rounding hides progress: reaching it ends an example's run.
-    `split(v, index)` gives the inputs of some examples: once few are left, only those go on. `hold=False` lets
+    A field `noise` [...] is the error below which rounding hides progress; an example that reaches it has ended.
+    `split(v, index)` gives the inputs of some examples: once few are left, only those continue. With `hold=False`
     finished examples take part in further steps, for a method whose steps at a solution stay there.
     """
     xp = backend.xp
 
     def body(now: Run, v: Any) -> Run:
         new = step(v, now.state)
-        sound = new.error < math.inf  # an error is never negative; NaN is not below anything
+        sound = new.error < math.inf  # NaN is not below any number, and an error is never negative
         if hasattr(new, "p"):
             sound = sound & all_finite(new.p)
         kept = freeze(xp, now.active & sound, new, now.state) if hold else new
@@ -120,7 +122,7 @@ def iterate(
         return loop(start, v, 0)
     few = error.shape[0] // _FEW
     now = loop(start, v, few)
-    # those that are left, gathered: a finished example costs nothing any more
+    # The examples that are left are gathered, so that a finished example takes no more time.
     index = xp.argsort(xp.astype(~now.active, xp.int32))[:few]
     rest = loop(_gather(now, index, error.shape[0]), split(v, index), 0)
     return _scatter(backend, now, rest, index)
@@ -195,7 +197,8 @@ def solution(
 ) -> Solution:
     """Return the solution of the loop with its verdict; an example that never had a finite p gets a point of C.
 
-    A state that knows the gap [...] at its p says so in a field `gap`, or gives a field `bound` of the maximum.
+    A state that knows the gap [...] at its p has it in a field `gap`, or gives an upper bound of the maximum in a
+    field `bound`.
     """
     state = final.state
     p = state.p if p is None else p
@@ -238,7 +241,8 @@ def _feasible(problem: InnerProblem, v: Input, p: Array, gap: Array | None) -> t
 def all_finite(p: Array) -> Array:
     """Return which rows of p [..., k] hold no NaN and no infinity: 0 times either is NaN, and zeros cannot overflow."""
     backend = backend_of(p)
-    quick = backend.xp.isfinite(p.sum(-1))  # all are finite where their sum is: no array of zeros is made
+    # All numbers are finite where their sum is, and no array of zeros is made.
+    quick = backend.xp.isfinite(p.sum(-1))
     if backend.is_concrete(quick) and bool(backend.xp.all(quick)):
         return quick
     return (0 * p).sum(-1) == 0

@@ -25,7 +25,7 @@ class State(NamedTuple):
 class Template:
     """Take steps p <- project(p + grad(p) / L), with L from the energy's own bound; p is [..., k].
 
-    Configuration is frozen fields (none here). Leading axes are batch: never loop over them.
+    The configuration is in frozen fields (none here). Leading axes are batch axes, so never write a loop over them.
     """
 
     @property
@@ -56,5 +56,5 @@ class Template:
         mu = problem.strong_concavity
         L = bound[..., None] + mu
         p = problem.domain.project(state.p + problem.grad(v, state.p) / L)
-        # moves are L times shorter than the residual they come from
+        # A move is the residual divided by L.
         return State(p, xp.max(xp.abs(p - state.p) * L, axis=-1) / mu)

@@ -1,7 +1,8 @@
 """Judge a p that a solver returns by its duality gap in its own dtype and by what rounding can cause of it.
 
-A solver stops on a measure of its own, of an iterate that may not be the one it returns. Here the returned p is looked
-at once more: one gradient and one argmax map, the price of a step. `converged` is then a statement about that p.
+A solver stops by a measure of its own, at an iterate that may not be the one that it returns. Here the returned p is
+measured once more, by one gradient and one argmax map, which take as long as one step. `converged` is then a
+statement about that p.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from gfy.numerics.arithmetic import dot
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Stop
 
-GAP = 1e2  # times Stop.tol: the relative gap up to which an error within the tolerance is believed
-_UNITS = 16.0  # units in the last place that a score and a sum may be off in `rounding_floor`
-_SURE = 0.25  # of the floor: what a gap that is itself rounded is held against
-_STEEP = 1e3  # an entropy's gradient on the boundary, where there is no argmax map
+# An error within the tolerance is accepted where the relative gap is at most this many times Stop.tol.
+GAP = 1e2
+_UNITS = 16.0  # units in the last place by which a score and a sum may be wrong in `rounding_floor`
+_SURE = 0.25  # The gap must be at most this share of the floor, because the gap is rounded itself.
+_STEEP = 1e3  # limits the infinite gradient of an entropy on the boundary, where there is no argmax map
 
 
 def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array]:
@@ -31,7 +33,7 @@ def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array
     above = None
     if energy.smooth or omega.no_argmax(domain) is not None:
         g = energy.grad_p(v, p)
-    else:  # at a kink the energy chooses among its supergradients, and says how far its bound is above it
+    else:  # At a kink the energy chooses one of its supergradients, and gives the distance of its bound.
         g, constant = energy.majorant(v, p, omega, domain)
         above = constant + dot(g, p) - energy.value(v, p)
     if omega.no_argmax(domain) is not None:
@@ -41,7 +43,7 @@ def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array
         return domain.support(slope) - dot(slope, p), g
     best = omega.argmax(g, domain)
     gap = omega.excess(g, best, p) if above is None else omega.excess(g, best, p) + above
-    if domain.stochastic:  # its argmax map is itself iterative: outside C its gap proves nothing
+    if domain.stochastic:  # The argmax map is iterative here, and a gap at a point outside C proves nothing.
         outside = xp.maximum(domain.violation(best), domain.violation(p))
         gap = xp.where(outside <= math.sqrt(backend_of(p).eps(p)), gap, xp.full_like(gap, math.inf))
     return gap, g
@@ -52,10 +54,11 @@ def rounding_floor(
 ) -> Array:
     """Return the gap, [...], below which a p held with relative precision `eps` (its dtype's) cannot be told from p*.
 
-    A score g_j = grad_p Phi(v, p)_j is known up to d_j = 16 eps (|g_j| + h_j sum_i h_i |p_i|), with h_j^2 the curvature
-    of Phi along coordinate j: the sum bounds the terms that are added to make g_j. Scores off by d cost a gap of at
-    most sum_j min(d_j^2 / (2 mu), d_j w_j), for Omega mu-strongly convex on C and w_j the extent of C along j. The
-    sums and the rounding of p at its bounds add 16 eps (sum_j |g_j p_j| + |Omega(p)| + k mu).
+    A score g_j = grad_p Phi(v, p)_j is known up to d_j = 16 eps (|g_j| + h_j sum_i h_i |p_i|), where h_j^2 is the
+    curvature of Phi along coordinate j. The sum bounds the terms that are added to make g_j. Scores that are wrong by
+    d cost a gap of at most sum_j min(d_j^2 / (2 mu), d_j w_j), where Omega is mu-strongly convex on C, and w_j is the
+    extent of C along j. The sums and the rounding of p at its bounds add 16 eps (sum_j |g_j p_j| + |Omega(p)| + k
+    mu).
     """
     backend = backend_of(p)
     xp = backend.xp
@@ -93,9 +96,9 @@ def results(
     """Return the reason why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap
     at p agrees.
 
-    NOT_FINITE is said wherever the value at p is NaN or infinite, as an infinite score in v makes it.
-    `done` says where the solver's own test was met, `otherwise` is the result where it was not, and `gap` may be
-    given by a solver that has it at this p.
+    The result is NOT_FINITE wherever the value at p is NaN or infinite, which an infinite score in v causes. `done`
+    says where the solver's own test was met, and `otherwise` is the result where it was not. A solver that has the
+    gap at this p may give it as `gap`.
     """
     backend = backend_of(p)
     xp = backend.xp
@@ -105,7 +108,7 @@ def results(
     met, floor = (xp.full_like(otherwise, int(r)) for r in (Result.CONVERGED, Result.ROUNDING_FLOOR))
     level = xp.where(error <= stop.tol, met, floor)
     size = xp.abs(problem.value(v, p))
-    sound = size < math.inf  # NaN is not below anything
+    sound = size < math.inf  # NaN is not below any number
 
     def weigh(_: Array) -> Array:
         small = gap <= goal * xp.maximum(size, xp.ones_like(size))
@@ -116,7 +119,7 @@ def results(
         found = xp.where(done & small, level, found)
         return xp.where(sound, found, xp.full_like(found, int(Result.NOT_FINITE)))
 
-    # where every gap is small as it is, no floors are needed
+    # Where every gap is small already, no floor needs to be computed.
     return backend.cond(xp.all(done & sound & (gap <= goal)), lambda level: level, weigh, level)
 
 
