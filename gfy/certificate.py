@@ -78,9 +78,9 @@ def certify(problem: InnerProblem, v: Any, p: Array) -> Certificate:
     """Measure how good any p is, whoever computed it, by an upper bound of its distance to the maximum.
 
     Everything is computed in float64 on the host, whatever framework and dtype solved the problem. A p outside C is
-    certified at its projection, the distance between the two being `feasibility`; `distance` is that of the p given.
-    Concavity at this v is checked whatever the size, by one factorisation of each dense matrix; a claim of concavity
-    that cannot be checked is tried at random points.
+    certified at its projection; `feasibility` is the distance between the two, and `distance` is that of the given p.
+    Concavity at this v is checked for every size, by one factorisation per dense matrix; a claim of concavity that
+    cannot be checked is tried at random points.
 
     Args:
         problem: the energy, the regularizer and the set.

@@ -1,7 +1,7 @@
 """Check v, y and p0 at the public boundary, and refuse each wrong one in a sentence.
 
-Checks of shapes always run. Checks of values run where values can be read. While a function is being staged (jax.jit,
-torch.compile) they do not run, unless `gfy.debug()` is on; the staged function then checks on the host.
+Checks of shapes always run. Checks of values run where values can be read. While a function is being staged
+(jax.jit, torch.compile) they do not run, unless `gfy.debug()` is on; the staged function then checks on the host.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) 
     three of them."""
     try:
         return _known_reason(problem, solver, gradient)  # type: ignore[arg-type]
-    except TypeError:  # a part that cannot be hashed
+    except TypeError:  # a part cannot be hashed
         return gradient.unsupported(problem, solver)
 
 

@@ -112,10 +112,10 @@ class InnerSolver(Protocol):
     `unsupported` returns the reason why the solver does not serve a problem, in a sentence, or None where it does.
     `solve` returns a `Solution` for a batch of inputs v. A class of your own needs no base class.
 
-    Optional: three methods of a solver that has compiled code. `response(problem, v, p)` gives `gfy.Implicit` its
+    A solver that has compiled code may have three more methods. `response(problem, v, p)` gives `gfy.Implicit` its
     linear solves, `at_once(problem, v, p0, stop, check)` gives `gfy.argmax` the solution in one call, and
     `whole_loss(problem, stop, target_tol, reduction, check)` gives `gfy.FenchelYoungLoss` the loss in one call. Each
-    may answer None, and the library then takes its own steps.
+    may return None, and the library then takes its own steps.
 
     Example:
         >>> isinstance(solvers.DualNewton(), gfy.InnerSolver)
@@ -142,9 +142,9 @@ class SteppableSolver(InnerSolver, Protocol):
 
     `init(problem, v, p0)` returns the first state and `step(problem, v, state)` the next one.
 
-    Optional: an attribute `not_unrollable`, a sentence, says why derivatives must not be taken through the iterations
-    although they can be taken one at a time; `Unrolled` then refuses the solver with that sentence. A solver without
-    the attribute may be unrolled.
+    A solver may have the attribute `not_unrollable`, a sentence that says why derivatives must not be taken through
+    the iterations although they can be taken one at a time. `Unrolled` then refuses the solver with that sentence. A
+    solver without the attribute may be unrolled.
 
     Example:
         >>> isinstance(solvers.ProjectedGradient(), gfy.SteppableSolver)

@@ -28,7 +28,7 @@ class Capture(NamedTuple):
     fn: takes `WithCaptured(first, arrays)` where the given function takes `first`; it is the given function itself
     where nothing was captured.
     arrays: the captured arrays, in the order of their first use.
-    program: what the function computes apart from these arrays; None where nothing is remembered between calls.
+    program: what the function computes apart from these arrays; None where nothing is kept between calls.
     """
 
     fn: Callable[..., Any]
@@ -164,9 +164,9 @@ class Backend(Protocol):
     def fused(self, name: str, *arrays: Array) -> Callable[..., Any] | None:
         """Return this framework's function for the named expression in fewer passes, or None where it has none.
 
-        The caller must have a general formula for the case None. The names are: "inner" (a, b), "clip" (x, low,
-        high), "sigmoid" (x), "extremes" (x), "pairwise_difference" (u, A, p, q, slope), "dense_difference" (u, U, p,
-        q, slope) and "free_coordinates" (D, hessian).
+        The caller must have a general formula for the case None. The names are: "inner" (a, b), "clip"
+        (x, low, high), "sigmoid" (x), "extremes" (x), "pairwise_difference" (u, A, p, q, slope), "dense_difference"
+        (u, U, p, q, slope) and "free_coordinates" (D, hessian).
         """
 
     def astype(self, x: Array, dtype: str) -> Array:

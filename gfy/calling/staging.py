@@ -33,9 +33,9 @@ _PLAIN = (int, float, str, bool, type(None), np.ndarray, np.generic)
 def staging(after: float | None = PATIENCE_S) -> Iterator[None]:
     """Within this context losses of torch tensors are staged by XLA after so many seconds of eager work per shape.
 
-    Outside of it they are staged after one second where the program has imported JAX itself, and never elsewhere; the
-    environment variable GFY_STAGE_AFTER (seconds, or "never") says otherwise for a whole process. It needs JAX, tensors
-    on the processor and parts of this library; a function of one's own is always run eagerly.
+    Outside of it they are staged after one second where the program has imported JAX itself, and never elsewhere. The
+    environment variable GFY_STAGE_AFTER (seconds, or "never") sets another time for a whole process. Staging needs
+    JAX, tensors on the processor and parts of this library; a function that a user wrote is always run eagerly.
 
     Args:
         after: seconds of eager work on one shape before it is compiled; 0 stages after the first call, None never. 1.0

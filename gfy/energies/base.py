@@ -118,17 +118,18 @@ class Energy:
 
     Input: ClassVar[Any]
     ranks: ClassVar[dict[str, int]]
-    concave: bool = True  # in p, for every v
+    concave: bool = True  # Phi is concave in p for every v
     # True where concavity holds by construction or is checked at v; else the author claims it
     proven: bool = False
     convex: bool = False  # Phi is convex in p for every v, and not `linear`
     in_v: str = "linear"  # how Phi depends on v: "linear", "convex" or "nonconvex"
     linear: bool = False  # Phi is linear in p: Phi = <scores(v), p> + constant
-    interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p, as `quadratic` says
-    metric: str | None = None  # "euclidean", "manhattan" or "other": minus a distance to `anchor(v)`
-    smooth: bool = True  # in p
+    interactions: str | None = None  # "dense" or "low rank" where Phi is quadratic in p (see `quadratic`)
+    # the distance to `anchor(v)` of which Phi is the negative: "euclidean", "manhattan" or "other"
+    metric: str | None = None
+    smooth: bool = True  # Phi is differentiable in p
     kinked: bool = False  # Phi has kinks in p, made by rectifiers that `kinks` describes
-    is_network: bool = False  # Phi is minus a network that is convex in p, whose layers `network` gives
+    is_network: bool = False  # Phi is minus a network that is convex in p; `network` gives its layers
     array_api: bool = True  # value and grad_p are written against the array namespace
     explicit_hessian: bool = False  # hessian_product is a formula, which needs no autodiff
     # the energy calls a function of the user: only its values and first derivatives are used

@@ -108,9 +108,9 @@ class Hopfield(Energy):
         """Return the distance from each pattern within which one update with Omega = |p|^2 / 2 and u = 0
         returns it exactly.
 
-        The weights are those of pattern i alone where, for every j, beta (x_i - x_j) . q is at least psi'(1) -
-        psi'(0), the margin of the association. For |q - x_i| <= r the left side is at least beta ((x_i - x_j) . x_i -
-        |x_i - x_j| r).
+        The weights are those of pattern i alone where, for every j, beta (x_i - x_j) . q is at least
+        psi'(1) - psi'(0), the margin of the association. For |q - x_i| <= r the left side is at least beta
+        ((x_i - x_j) . x_i - |x_i - x_j| r).
 
         Args:
             v: the energy's Input, of any framework; its patterns X [..., n, k] are read.

@@ -26,7 +26,7 @@ class SpenInput(NamedTuple):
 class IcnnInput(NamedTuple):
     """Hold u [..., k]; W0 [..., h, k], b0 [..., h]; Wz [..., g, h], Wp [..., g, k], b1 [..., g]; wz [..., g].
 
-    Wz and wz pass through a softplus: the network is convex in p whatever they hold.
+    Wz and wz pass through a softplus, so the network is convex in p for all their values.
     """
 
     u: Array
@@ -69,12 +69,12 @@ class Activation:
 class Spen(Activation, Energy):  # type: ignore[misc, override]
     """Represent the network energy (SPEN) Phi(v, p) = <u, p> - (<W2, sigma(W1 p + b1)> + b2), not concave in p.
 
-    The prior network has the weights W1 [..., h, k], b1 [..., h], W2 [..., h] and b2 [...]; u is [..., k].
-    With "relu" a local maximum may lie on kinks of the units whose W2 is positive; those of the others bend upwards,
-    and no local maximum lies on them. At a local maximum the derivative of the value in (W1, b1, W2) takes the
-    multipliers of the kinks it lies on (see `gfy.energies.kinks`), the other units being replaced by their tangents.
-    At a point that is not a local maximum there are no such multipliers, and the derivative means nothing: gradient
-    steps stall at kinks, so look at `converged`.
+    The prior network has the weights W1 [..., h, k], b1 [..., h], W2 [..., h] and b2 [...]; u is [..., k]. With
+    "relu" a local maximum may lie on kinks of the units whose W2 is positive. The kinks of the other units bend
+    upwards, and no local maximum lies on them. At a local maximum the derivative of the value in (W1, b1, W2) uses
+    the multipliers of the kinks on which it lies (see `gfy.energies.kinks`), and the tangents of the other units. At
+    any other point there are no such multipliers, and the derivative is not valid. Gradient steps may end at such a
+    point, because they stall at kinks, so read `converged`.
 
     Args:
         activation: "relu" (the default) or "softplus".
@@ -150,9 +150,9 @@ class ConcaveSpen(Spen):
 
     Phi(v, p) = <u, p> - (<softplus(W2), sigma(W1 p + b1)> + b2), with u [..., k], W1 [..., h, k], b1 [..., h], W2
     [..., h] and b2 [...]. With "relu" Phi has kinks, and p* often lies on some of them. The maximum is then a saddle
-    point between p and multipliers of the hidden units (see `gfy.energies.kinks`): `DualNewton` solves for both, the
-    certificate takes the bound of the best multipliers, and gradients are those at the saddle point, right wherever
-    the multipliers are unique.
+    point between p and multipliers of the hidden units (see `gfy.energies.kinks`). `DualNewton` solves for both, and
+    the certificate uses the bound of the best multipliers. Gradients are those at the saddle point, which are right
+    wherever the multipliers are unique.
 
     Args:
         activation: "relu" (the default) or "softplus".
@@ -184,8 +184,8 @@ class InputConvexNetwork(Activation, Energy):  # type: ignore[misc, override]
     """Represent Phi(v, p) = <u, p> minus a two-layer network convex in p; Phi is concave in p, not convex in v.
 
     Phi = <u, p> - <softplus(wz), sigma(softplus(Wz) sigma(W0 p + b0) + Wp p + b1)>, with u [..., k], W0 [..., h, k],
-    b0 [..., h], Wz [..., g, h], Wp [..., g, k], b1 [..., g] and wz [..., g]. With "relu" it has kinks, which are
-    solved, certified and differentiated by their multipliers, as those of `ConcaveSpen`.
+    b0 [..., h], Wz [..., g, h], Wp [..., g, k], b1 [..., g] and wz [..., g]. With "relu" it has kinks. Their
+    multipliers serve to solve, certify and differentiate the problem, as for `ConcaveSpen`.
 
     Args:
         activation: "softplus" (the default) or "relu".

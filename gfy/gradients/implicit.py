@@ -32,8 +32,8 @@ class Implicit(Mode):
 
     At a kink of Omega's map (a coordinate exactly at its bound) the coordinate counts as free. This gives an element
     of the generalised derivative, the same in both frameworks. Kinks of the energy that p* lies on are further
-    equations with their multipliers as unknowns. They are solved by elimination, whatever `linear_solve` says (see
-    `gfy.gradients.kinks`).
+    equations with their multipliers as unknowns. They are solved by elimination, whatever `linear_solve` says
+    (see `gfy.gradients.kinks`).
 
     Args:
         linear_solve: how the system is solved: "dense", "cg", "gmres", "neumann", or "auto", the default.

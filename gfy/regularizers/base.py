@@ -23,7 +23,7 @@ class Regularizer:
     """This class is the base of every regularizer Omega, a convex function on a set C.
 
     Its argmax map is p_Omega(theta) = argmax_{p in C} <theta, p> - Omega(p), `argmax(theta, domain)`. The attributes
-    are facts that solvers and certificates ask for, instead of the class.
+    are facts. Solvers and certificates read these facts and never ask for the class.
 
     Example:
         >>> gfy.Gini().value(array([0.5, 0.5])).item()
@@ -122,8 +122,8 @@ class Regularizer:
         """Return an upper bound of L_Omega(theta, p) = Omega*(theta) + Omega(p) - <theta, p> for p in C, in
         its `gap` [...].
 
-        theta, p [..., k]; the bound holds for every theta within `blur` [..., k] of the one given. It rests on the
-        gradient of Omega and on the linear oracle of C, not on the accuracy of the argmax map.
+        theta, p [..., k]. The bound holds for every theta within `blur` [..., k] of the one given. It depends on the
+        gradient of Omega and on the linear oracle of C, and not on the accuracy of the argmax map.
         """
         return tangent_bound(self, theta, p, domain, namespace(theta).zeros_like(theta) + blur)
 

@@ -180,11 +180,11 @@ class FDivergence(_Divergence):
 
     | f | f(u) | at p_j = 0 |
     |---|---|---|
-    | "kl" | u log u - u + 1 | p is never there |
+    | "kl" | u log u - u + 1 | p_j is never 0 |
     | "reverse-kl" | u - 1 - log u | infinite: targets must be inside |
     | "chi-square" | (u - 1)^2 / 2 | finite: p is sparse |
-    | "jensen-shannon" | u log u - (u + 1) log((u + 1) / 2) | p is never there |
-    | "squared-hellinger" | (1 - sqrt u)^2 | p is never there |
+    | "jensen-shannon" | u log u - (u + 1) log((u + 1) / 2) | p_j is never 0 |
+    | "squared-hellinger" | (1 - sqrt u)^2 | p_j is never 0 |
     | "alpha" | (u^alpha - 1 - alpha (u - 1)) / (alpha (alpha - 1)) | p is sparse for alpha > 1 |
 
     Args:

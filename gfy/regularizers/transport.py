@@ -8,7 +8,6 @@ Where the scores differ by much more than omega' can (a small gamma), almost eve
 fails when it starts far away. The regularizer is therefore first multiplied by s > 1, and s falls to 1 by a constant
 factor per stage. Each stage starts from the multipliers of the stage before. The unknown is X = (theta - a - b) / s,
 and not the multipliers: near the solution X is of the size of omega', so its digits are not lost beside large scores.
-multipliers: near the solution it is of the size of omega', and its digits are not lost beside large scores.
 """
 
 from __future__ import annotations

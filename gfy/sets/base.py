@@ -17,7 +17,7 @@ from gfy.protocols import Array
 class ConvexSet:
     """This class is the base of every closed convex set C of R^k that p is searched in; points are [..., k].
 
-    The attributes are facts that solvers, regularizers and certificates ask for, instead of the class.
+    The attributes are facts. Solvers, regularizers and certificates read these facts and never ask for the class.
 
     Example:
         >>> domain = gfy.Simplex()

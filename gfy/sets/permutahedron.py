@@ -23,10 +23,10 @@ _MOST_COORDINATES = 8
 class Permutahedron(ConvexSet):
     """Represent the hull of all permutations of w [k] (permutahedron), whose vertices are rankings of k items.
 
-    Its linear oracle sorts. Its Euclidean projection sorts and then pools neighbours (isotonic regression) in O(k log
-    k). So does its entropic projection, which is the argmax map of Shannon's entropy and needs w >= 0. Sorting and
-    pooling run on the host, compiled where numba is installed; derivatives are those of the pools, and are computed
-    in the framework.
+    Its linear oracle sorts. Its Euclidean projection sorts and then pools neighbours (isotonic regression) in
+    O(k log k). So does its entropic projection, which is the argmax map of Shannon's entropy and needs w >= 0.
+    Sorting and pooling run on the host, compiled where numba is installed; derivatives are those of the pools, and
+    are computed in the framework.
 
     Args:
         w: the numbers that are permuted, one per coordinate [k] in any order; k, k - 1, ..., 1 by default, so that the

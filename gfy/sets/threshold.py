@@ -4,8 +4,8 @@ Newton's steps on a piecewise smooth equation can cycle between two breakpoints 
 therefore becomes an end of a bracket, a step must end strictly inside the bracket, and a step that does not halve the
 excess is followed by a bisection. Where the scores are so large beside omega' that no number of their dtype is an
 accurate enough tau, the search continues relative to the tau that it found: theta - tau is exact near it, and has
-digits that theta does not have. The last steps are taken outside the loop and are differentiable. dtau = <q', dtheta>
-/ <q', 1> is then exact in both modes of differentiation, without a custom rule.
+digits that theta does not have. The last steps are taken outside the loop and are differentiable.
+dtau = <q', dtheta> / <q', 1> is then exact in both modes of differentiation, without a custom rule.
 """
 
 from __future__ import annotations

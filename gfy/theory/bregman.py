@@ -23,9 +23,9 @@ def bregman(
     """Compute the generalized Bregman divergence between two outputs p and q, [...].
 
     D(p, q) = Omega(p) - Phi(v, p) - Omega(q) + Phi(v, q) with v = argmax_v Phi(v, q) - Omega^Phi(v). Where an input
-    that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence of Omega -
-    Phi(start, .). For a bilinear energy, and where `start` is not given, it is that of Omega itself. D is infinite
-    where the slope of Omega at q is infinite and p leaves q in that direction, as for Kullback and Leibler's
+    that touches Omega at q is known (see `gfy.theory.biconjugate`), D is the usual Bregman divergence of
+    Omega - Phi(start, .). For a bilinear energy, and where `start` is not given, it is that of Omega itself. D is
+    infinite where the slope of Omega at q is infinite and p leaves q in that direction, as for Kullback and Leibler's
     divergence. Elsewhere v is given or searched for. D is at least zero when Omega is Psi-convex.
 
     Args:

@@ -6,9 +6,9 @@ inputs. Smoothness in u alone, 1 / gamma for a gamma-strongly convex Omega, is t
 where U must stay negative semi-definite, the paper's M would be (1 + sup |p|^2) / gamma; this is `M_joint`, a weaker
 bound.
 
-The constant sigma: the proof needs |V^T (phi(a) - phi(b))| for two predictions. It is at most twice sigma = sup |V^T
-phi(a)|, and at most the diameter of these vectors. The square of half the diameter can be a quarter of that of sigma;
-this is `half_diameter`, a stronger bound.
+The constant sigma: the proof needs |V^T (phi(a) - phi(b))| for two predictions. It is at most twice sigma = sup
+|V^T phi(a)|, and at most the diameter of these vectors. The square of half the diameter can be a quarter of that of
+sigma; this is `half_diameter`, a stronger bound.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def excess_risks(
 ) -> tuple[Array, Array]:
     """Compute the exact excess risks of the target and of the surrogate where the distribution of Y is known.
 
-    The smallest surrogate risk over v is E Omega(Y) - Omega(E Y): by concavity E Phi(v, Y) <= Phi(v, E Y),
-    and the linear member of the energy's family touches Omega at E Y.
+    The smallest surrogate risk over v is E Omega(Y) - Omega(E Y). By concavity E Phi(v, Y) <= Phi(v, E Y), and the
+    linear member of the energy's family touches Omega at E Y.
 
     Args:
         problem: the inner problem of the Fenchel-Young loss, the surrogate.

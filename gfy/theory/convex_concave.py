@@ -45,8 +45,8 @@ def not_dc(problem: InnerProblem) -> str | None:
 class ConvexConcave:
     """Minimise a loss that is a difference of convex functions of v, by minimising convex upper bounds of it.
 
-    Where Phi is convex in v (`Rectifier`, `Maxout`, `LogSumExp`) each bound touches the loss at the current v, so
-    that the loss never grows, and no step size is needed.
+    Where Phi is convex in v (`Rectifier`, `Maxout`, `LogSumExp`), each bound touches the loss at the current v. The
+    loss therefore never increases, and no step size is needed.
 
     Args:
         loss: a `FenchelYoungLoss` whose energy is convex in v.

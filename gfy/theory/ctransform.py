@@ -1,7 +1,7 @@
 """Compute C-transforms of optimal transport: min_p C(v, p) - Lambda(p), the min counterpart of the conjugate.
 
-With C = -Phi and Lambda = -Omega, the C-transform is -Omega^Phi. A bilinear cost gives concave conjugates, a cost c(v
-- p) gives infimal convolutions, and a metric changes only the sign of a 1-Lipschitz potential. With `gamma` the
+With C = -Phi and Lambda = -Omega, the C-transform is -Omega^Phi. A bilinear cost gives concave conjugates, a cost
+c(v - p) gives infimal convolutions, and a metric changes only the sign of a 1-Lipschitz potential. With `gamma` the
 minimum is softened as in entropic transport. Alternating the soft transforms of two potentials is Sinkhorn's
 algorithm.
 """

@@ -24,8 +24,8 @@ class Retrieval(NamedTuple):
 def retrieve(problem: InnerProblem, v: Any, query: Array, steps: int = 1) -> Retrieval:
     """Update a query by convex-concave steps: p <- p_Omega(grad_p Phi(v, p)), `steps` times.
 
-    Where Phi is convex in p, each step maximises the concave lower bound of Phi - Omega that touches it at p, so that
-    the values never fall. The result is differentiable in v and in the query.
+    Where Phi is convex in p, each step maximises the concave lower bound of Phi - Omega that touches it at p, so the
+    values never decrease. The result is differentiable in v and in the query.
 
     Args:
         problem: an energy that is convex in p (`gfy.Hopfield`, or one that is linear), a regularizer with an argmax

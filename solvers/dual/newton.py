@@ -24,15 +24,15 @@ from solvers.verdict import GAP
 class DualNewton(AtOnce):
     """Solve `gfy.Pairwise` and concave energies with kinks by Newton's method on the dual problem.
 
-    For U = -A A^T, with u [..., k] and A [..., k, m], it minimises 1/2 |t|^2 + Omega*(u - A t) over t in R^m, and p =
-    p_Omega(u - A t). This is exact after a few steps. With m = 1 on boxes it is one monotone scalar equation per
+    For U = -A A^T, with u [..., k] and A [..., k, m], it minimises 1/2 |t|^2 + Omega*(u - A t) over t in R^m, and
+    p = p_Omega(u - A t). This is exact after a few steps. With m = 1 on boxes it is one monotone scalar equation per
     example, and Newton's step is kept inside a bracket, because alone it can cycle between two breakpoints without
     end. Otherwise it is a semismooth Newton method with an m x m system and a line search; the simplex has one more
     multiplier. A concave energy with kinks (`ConcaveSpen` and `InputConvexNetwork` with relu, any energy that has
     `kinks`) is solved for the multipliers of its rectifiers by an interior-point method with a Newton finish. This
-    serves every regularizer with an argmax map, and Omega = 0. On a processor where numba is installed (the extra
-    `native`), quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run compiled, which is
-    the same method and several times as fast.
+    serves every regularizer with an argmax map, and Omega = 0. On a processor where numba is installed
+    (the extra `native`), quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run
+    compiled, which is the same method and several times as fast.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

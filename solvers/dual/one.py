@@ -97,7 +97,7 @@ def step(problem: InnerProblem, given: Parts, state: State) -> State:
     right = xp.minimum(state.high, xp.where(below, end, t))
     width = right - left
     proposal = t - F / (1 + slope)
-    # a Newton step after which neither the bracket nor |F| is half of what it was is followed by a bisection
+    # A bisection follows a Newton step after which neither the bracket nor |F| is half of what it was.
     slow = (width > 0.5 * state.width) & (state.last <= 2 * size)
     inside = (proposal > left) & (proposal < right) & ~slow
     following = xp.where(inside, proposal, left + 0.5 * width)  # at F = 0 the bracket is t alone

@@ -48,7 +48,7 @@ class AtOnce:
 
         It is a function of v, y, p0 and whether the `Solution` is returned beside the loss.
 
-        `check(v, y)` is called once per shape: it raises where they cannot be used, and returns what `check` of
+        `check(v, y)` is called once per shape. It raises where they cannot be used, and returns what `check` of
         `at_once` returns.
         """
         served = lambda v: self._served(problem, v)  # noqa: E731

@@ -114,8 +114,8 @@ def facts_of(problem: InnerProblem) -> Facts | None:
 def solve(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop, otherwise: Framework) -> Solution:
     """Return the compiled solution of a problem that is served; p0 is a start. No derivative passes.
 
-    `otherwise(problem, v, p0, stop)` is the framework's own solve, hashable, which JAX takes where it lowers a program
-    for a device that has no compiled code.
+    `otherwise(problem, v, p0, stop)` is the framework's own solve and must be hashable. JAX takes it where it lowers
+    a program for a device that has no compiled code.
     """
     backend = backend_of(v)
     # Compiled code reads the memory of torch tensors, through which no derivative passes.

@@ -1,10 +1,10 @@
 """Run semismooth Newton on psi(q) = -1/2 <q, U q> + Omega*(b + U q), one example at a time, for Omega and
 sets of `respond`.
 
-psi is convex and its value is an upper bound of the maximum. Its gradient -U (q - p) vanishes at q = p = p_Omega(b +
-U q). With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), where e = b + U p -
-theta. The constraint on sum p adds one multiplier. The method is global, because a bracketed search along the step
-finds the zero of psi's slope.
+psi is convex and its value is an upper bound of the maximum. Its gradient -U (q - p) vanishes at q = p =
+p_Omega(b + U q). With D = dp/dtheta a step solves (1/D - U) dp = e on the coordinates where D > 0 (Cholesky), where
+e = b + U p - theta. The constraint on sum p adds one multiplier. The method is global, because a bracketed search
+along the step finds the zero of psi's slope.
 Reference: Qi and Sun (1993), a nonsmooth version of Newton's method.
 """
 

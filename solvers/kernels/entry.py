@@ -5,8 +5,8 @@ k] and `facts` (see `frame`), all of one dtype. What it writes depends on the me
 error [B] in that dtype, steps and result [B] as int32; a response gives z [B, k]. The layout of the call is
 `XLA_FFI_CallFrame` of `xla/ffi/api/c_api.h`, read as 8-byte words.
 
-The work itself is done by programs that are compiled one by one, where they are first needed: `load` puts the address
-of one into a table that the handler looks it up in.
+Programs do the work. Each is compiled alone, where it is first needed: `load` puts its address into a table, in which
+the handler finds it.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc,operator"

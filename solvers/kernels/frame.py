@@ -10,7 +10,7 @@ thread reads.
 | NEXT, CHUNK | the next example that no thread has taken, and how many a thread takes at once |
 | HOW | where Python fills the frame: the method plus 8 times the threads |
 | TARGET, LOSS | the addresses of targets y [B, k] and of the losses [B] that are written; 0 for no loss |
-| FLAG | a dense solve: 1 where it has to see that U is negative semi-definite; a slope: 1 where g is one number |
+| FLAG | a dense solve: 1 where it has to check that U is negative semi-definite; a slope: 1 where g is one number |
 | SUM, SHARE | the address at which `direct` writes the sum of the losses divided by SHARE; 0 for none |
 | UNSOLVED | written: 1 where an example is not solved, or its U is not plainly negative semi-definite |
 | OUTSIDE | written: 1 where a target is not plainly in C |
@@ -26,6 +26,6 @@ WORDS = 23
 METHOD, KIND, CURVATURE, TILT, TOTAL, TOL, MAX_STEPS, THREADS, TARGET_TOL = range(9)
 HEAD = 9  # facts before the bounds
 BOX, DENSE, SCALAR, LOW_RANK, RESPONSE, LINEAR, SLOPE = map(float, range(7))  # the methods
-# the programs, each compiled alone and where it is first needed, and which of them serves a method
+# the programs, each compiled alone where it is first needed, and the number of the program for each method
 PROGRAMS = ("dense", "thin", "response", "linear", "slope")
 PROGRAM_OF = (0, 0, 1, 1, 2, 3, 4)

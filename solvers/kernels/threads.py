@@ -45,7 +45,7 @@ def table(typing):
 def start_at(typing, slot, program, x):
     """Run the program at an address, a function of one integer, on x in a thread; slot is 8 bytes of memory.
 
-    Returns 0 where a thread was started. Where there are no such threads (not POSIX) it always fails.
+    It returns 0 where a thread was started. Where such threads do not exist (not POSIX) it always fails.
     """
 
     def write(context, build, signature, args):

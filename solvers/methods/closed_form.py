@@ -31,8 +31,6 @@ class ClosedForm(AtOnce):
     system (curvature I - U) p = u + tilt, by Woodbury where U = -A A^T (`converged=False` where it is not definite).
     Metrics: p* = v where Omega is 1-Lipschitz and v lies in C. For examples whose v does not, the answer is the
     projection of v with `converged=False`.
-    Metrics: p* = v where Omega is 1-Lipschitz and v lies in C; examples whose v does not are answered with the
-    projection of v and `converged=False`.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

@@ -50,8 +50,8 @@ class FrankWolfe:
     """Move towards the vertex that the set's linear oracle returns, or away from a bad one, without projections.
 
     The step length is exact for quadratic problems and adaptive otherwise. While all slots are in use, weight moves
-    between the atoms that are held. Where Omega is an entropy the oracle is p_Omega (conditional gradients that keep
-    Omega), and no atoms are held.
+    between the atoms that are held. Where Omega is an entropy the oracle is p_Omega
+    (conditional gradients that keep Omega), and no atoms are held.
 
     Args:
         variant: "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);

@@ -19,10 +19,10 @@ from solvers.methods.projected_gradient import ProjectedGradient
 class MultiStart:
     """Take the best of many local solves: a reference for energies that are not concave, such as `gfy.Spen`.
 
-    Starts: the middle of C, every vertex of C where there are at most `most_vertices` of them (`exhaustive` is then
-    True: each basin that holds a vertex is visited), and random points. The result is a lower bound of the maximum
-    and not a proof of it; `converged` speaks of the best local solve. An energy that is known to be smooth and
-    concave has one basin, and one start is enough.
+    The starts are the middle of C, random points, and every vertex of C where there are at most `most_vertices` of
+    them and k <= 20. `exhaustive` returns True where the vertices are among them, because each basin that holds a
+    vertex is then visited. The result is a lower bound of the maximum and not a proof of it; `converged` belongs to
+    the best local solve. An energy that is known to be smooth and concave has one basin, and one start is enough.
 
     Args:
         starts: how many random points; 64 by default.

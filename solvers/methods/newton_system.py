@@ -112,8 +112,8 @@ def positive_solve(matrix: Array, rhs: Array) -> Array:
 
     Rounding may leave a pivot of such a matrix at any value below some units in the last place of its diagonal: zero
     on one processor and negative on another. A tiny multiple of the diagonal is therefore added first, so that no
-    such pivot is a divisor, and <y, rhs> > 0, as a descent direction needs. JAX calls LAPACK once per matrix; up to m
-    = 8 an elimination over the whole batch is twice as fast.
+    such pivot is a divisor, and <y, rhs> > 0, as a descent direction needs. JAX calls LAPACK once per matrix; up to
+    m = 8 an elimination over the whole batch is twice as fast.
     """
     backend = backend_of(matrix)
     if backend.staged and matrix.shape[-1] <= _UNROLLED:

@@ -74,10 +74,10 @@ def _with_logarithm(regularizer: Any, s: Array, h: Array) -> Array:
 def _root(regularizer: Any, s: Array, h: Array, low: Any, high: Any, start: Array) -> Array:
     """Return theta with theta + h q(theta) = s, q the argmax map of omega between the bounds, elementwise, to rounding.
 
-    Where omega is weak, q is nearly a step function. Newton's steps in theta overshoot there, and those in x =
-    q(theta) are very short where q is flat. The shorter of the two is taken; it stays on its side of the root where q
-    is convex or concave, and a bracket protects the search elsewhere. For any x, min(x, q(s - h x)) lies on the left
-    of the root, so the search starts from there.
+    Where omega is weak, q is nearly a step function. Newton's steps in theta overshoot there, and those in
+    x = q(theta) are very short where q is flat. The shorter of the two is taken; it stays on its side of the root
+    where q is convex or concave, and a bracket protects the search elsewhere. For any x, min(x, q(s - h x)) lies on
+    the left of the root, so the search starts from there.
     """
     backend = backend_of(s)
     xp = backend.xp

@@ -1,7 +1,7 @@
 """Write the inner problem in CVXPY, parametrised (DPP) so that it is compiled once for each shape.
 
-The model is written from the formulas of the paper and from what an energy says of its structure (`quadratic`,
-`network`). It does not use the code of value and gradient, so it is an independent check of both.
+The model is written from the formulas of the paper and from what an energy says of its structure
+(`quadratic`, `network`). It does not use the code of value and gradient, so it is an independent check of both.
 """
 
 from __future__ import annotations

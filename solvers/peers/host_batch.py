@@ -1,7 +1,7 @@
 """Run codes that work on NumPy arrays: the whole batch is passed to the host in one call.
 
-The adapter adds one copy of the inputs and no work per example. The code itself decides how it computes the batch (a
-loop, threads, a batched call).
+The adapter adds one copy of the inputs and no work per example. The code itself decides how it computes the batch
+(a loop, threads, a batched call).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Answer(NamedTuple):
     solved: np.ndarray
 
 
-# work(inputs in NumPy float64, their batch shape, a warm start [n, k] or None, when to stop) -> answers on one axis
+# work(inputs in NumPy float64, their batch shape, a warm start [n, k] or None, stop) -> answers along one
+# axis
 Work = Callable[[Any, tuple[int, ...], np.ndarray | None, Stop], Answer]
 
 

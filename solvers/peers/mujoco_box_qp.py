@@ -15,7 +15,7 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class MujocoBoxQP(QuadraticPeer):
     """Solve box-constrained quadratic problems by MuJoCo's `mju_boxQP`, one example at a time.
 
-    It knows bounds only and has no tolerance to set.
+    The code accepts bounds only, and has no tolerance to set.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

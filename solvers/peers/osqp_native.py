@@ -17,7 +17,7 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class Osqp(QuadraticPeer):
     """Solve quadratic problems by OSQP, one example at a time; a shared matrix is set up once.
 
-    The problem is lifted where the interactions have low rank.
+    Where the interactions have low rank, the problem is lifted (see `solvers.peers.lifted`).
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

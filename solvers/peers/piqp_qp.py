@@ -16,7 +16,8 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class Piqp(QuadraticPeer):
     """Solve quadratic problems by PIQP with native bounds, one example at a time.
 
-    It is dense for a dense Hessian, and sparse and lifted where the interactions have low rank.
+    The program is dense for a dense Hessian. Where the interactions have low rank, it is sparse and lifted
+    (see `solvers.peers.lifted`).
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
