@@ -1,7 +1,7 @@
 """Run functions of torch tensors as programs of XLA, with their derivatives, where this was measured to be faster.
 
-JAX reads the tensors without a copy, and the answers are copied into memory that torch owns. One program computes the
-values and the gradient of their sum. A derivative of that gradient is left to eager torch.
+The tensors are passed as NumPy views of their memory, and the answers are copied into memory that torch owns. One
+program computes the values and the gradient of their sum. A derivative of that gradient is left to eager torch.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     Phi(v, p) = constant + <slope, p> - <weights, z_L>,   z_l = relu(a_l),   a_l = M_l p + b_l + Wz_l z_{l-1},
 
 with weights >= 0 and Wz >= 0. Take one number t in [0, 1] per rectifier. Replacing relu(a) by t a gives an upper
-bound of Phi, and the best t gives Phi itself. Let s be t times the weight that the layer above gives to the
-rectifier. The bound is linear in s:
+bound of Phi, and the best t gives Phi itself. Let s be t times the upper limit of s in the set S below. The bound is
+then linear in s:
 
     max_{p in C} Phi - Omega  =  min_{s in S}  Omega*(slope - sum_l M_l^T s_l) - sum_l <s_l, b_l> + constant,
     S = {0 <= s_L <= weights, 0 <= s_l <= Wz_{l+1}^T s_{l+1}}.

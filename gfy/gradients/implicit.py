@@ -1,6 +1,6 @@
 """Differentiate by the implicit function theorem on p = p_Omega(grad_p Phi(v, p)).
 
-J = dp_Omega/dtheta is symmetric, positive semi-definite, and zero where a bound is active, so it contains which
+J = dp_Omega/dtheta is symmetric, positive semi-definite, and zero where a bound is active, so it says which
 coordinates of boxes and simplices are free. H is the Hessian of Phi in p. Differentiating the fixed point gives
 
     (I - J H) dp = J d_v(grad_p Phi) dv.

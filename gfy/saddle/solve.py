@@ -21,7 +21,7 @@ from gfy.saddle import interior, newton
 from gfy.saddle.response import Parts, parts, respond
 
 _TRIES = 12  # cheap Newton steps before the interior-point method takes over
-# Interior-point steps. More steps have not solved what this number does not solve.
+# Interior-point steps. A problem that these do not solve is not solved by more of them.
 _STEPS = 60
 
 

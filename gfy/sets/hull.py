@@ -128,8 +128,7 @@ def _nearest(points: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return weights of the point of the hull nearest to each row of x.
 
     It solves non-negative least squares on the points minus x, with one more equation that asks for a sum of 1. The
-    solution misses that sum, and is scaled to it afterwards, because the direction of the weights alone is determined
-    by the first part.
+    solution misses that sum and is scaled to it afterwards, because the other equations are homogeneous.
     """
     from scipy.optimize import nnls
 

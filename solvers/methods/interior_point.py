@@ -28,8 +28,9 @@ _LEAST = 1e-30  # the smallest p at which the gradient of an entropy is computed
 _BACK = 0.995  # the share of the way to the nearest bound that a step may go
 _MOST_DENSE = 512  # Coordinates. Above this, a k x k system per example and step takes too long.
 _STEPS = 60  # More steps do not help, because the rest is rounding.
-# With Omega = 0 and an eps above this, steps lose their digits: D is as large as 1 / eps, and the sum of p is a
-# small difference of such numbers. The examples that remain unsolved are solved in double precision.
+# With Omega = 0 and an eps above this, steps lose their digits: D is as large as 1 / eps, and the sum of p is
+# a small difference of such numbers. `again` then solves the examples that remain unsolved, in double
+# precision where it can run on the host.
 _COARSE = 1e-10
 _DEEP = 1e-3  # The steps end at this share of Stop.tol, which is near enough for the last Newton step in p.
 

@@ -1,8 +1,9 @@
 """Write accelerated projected gradient by hand in fifteen lines, as a user would for one problem, in either framework.
 
-The loop knows the problem by its gradient and its projection only. Its step length is chosen once per batch: by power
-iteration, from the largest eigenvalue of the Hessian of a quadratic energy, and as `step` otherwise. It measures its
-movement every `look` steps, and stops the whole batch when no example moves more than the tolerance.
+The loop knows the problem by its gradient and its projection only. Its step length is chosen once per batch: it is
+`step` where that is given, and otherwise 1 / L, where L is the largest eigenvalue of the Hessian, estimated by power
+iteration on differences of gradients. The loop measures its movement every `look` steps, and stops the whole batch
+when no example moves more than the tolerance.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _POWER_STEPS = 30
 class ByHand:
     """Solve by the accelerated projected gradient loop that one writes by hand: no restarts, no mask per example.
 
-    p <- project(q + step grad(q)), q = p + momentum (p - previous p).
+    A step is p <- project(q + step grad(q)), q = p + momentum (p - previous p).
 
     Args:
         step: the step length; None, the default, is 1 / L for the known smoothness L.
