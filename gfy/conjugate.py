@@ -14,7 +14,7 @@ from gfy.calling.staging import patience, portable
 from gfy.calling.telling import DEBUG, tell_dropped, tell_unsolved
 from gfy.checks import Given, admit, check_start, concavity_is_asked, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
-from gfy.gradients.envelope import Envelope
+from gfy.gradients.envelope import Envelope, first_derivative_only
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
 from gfy.problem import InnerProblem
@@ -126,6 +126,8 @@ def conjugate(
     found = solve_given(given, solver, mode, p0, stop, return_solution)
     value = given.problem.value(given.v, found.p)
     value = at_saddle(given.problem, given.v, found.p, value, isinstance(mode, Implicit))
+    if isinstance(mode, Envelope):
+        value = first_derivative_only(given.problem, value)
     return given.answer((value, found) if return_solution else value)
 
 

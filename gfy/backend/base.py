@@ -129,6 +129,9 @@ class Backend(Protocol):
     def first_order(self, p: Array) -> Array:
         """Return p; a second derivative through `attach`, which would be wrong, is refused with a sentence."""
 
+    def once(self, x: Array, sentence: str) -> Array:
+        """Return x; a derivative of its derivative, in whatever x depends on, is refused with this sentence."""
+
     def checkpoint(self, fn: Callable[..., Tree]) -> Callable[..., Tree]:
         """Return fn changed so that its intermediate values are recomputed in the backward pass; only
         arguments get derivatives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from gfy.backend.base import Capture
 from gfy.backend.jax_capture import captured, narrows
 from gfy.backend.jax_platform import by_platform
 from gfy.backend.tree import leaves, tree_map
+from gfy.errors import UnsupportedError
 
 
 class JaxBackend:
@@ -115,6 +117,9 @@ class JaxBackend:
 
     def first_order(self, p: Any) -> Any:
         return p  # The rule of `attach` is differentiable itself.
+
+    def once(self, x: Any, sentence: str) -> Any:
+        return _once(sentence)(x)
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = jax.checkpoint(fn)
@@ -226,3 +231,27 @@ class JaxBackend:
 
     def eps(self, x: Any) -> float:
         return float(jnp.finfo(x.dtype).eps)
+
+
+@lru_cache(maxsize=8)
+def _once(sentence: str) -> Callable[[Any], Any]:
+    """Return the identity, whose derivative is refused with the sentence where it is differentiated in what x
+    depends on."""
+
+    @jax.custom_jvp
+    def zero(x: Any) -> Any:
+        return jnp.zeros_like(x)
+
+    @zero.defjvp
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise UnsupportedError(sentence)
+
+    @jax.custom_jvp
+    def same(x: Any) -> Any:
+        return x
+
+    @same.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        return same(*primals), tangents[0] * (1 + zero(*primals))
+
+    return same

@@ -42,33 +42,55 @@ def hessian_product(fn: Callable[[Any], Any], x: Any, direction: Any) -> Any:
     return found
 
 
+ARGMAX_ONCE = (
+    "Second derivatives of the argmax are not offered in torch: Implicit gives dp*/dv once. Use JAX, where "
+    "they are exact, or Unrolled; second derivatives of the loss and of the conjugate are offered through Implicit."
+)
+
+
 class Once(torch.autograd.Function):
-    """Pass x unchanged; its pullback may be differentiated in the cotangent, and is refused in x."""
+    """Pass x unchanged; its pullback may be differentiated in the cotangent, and is refused in what x depends on."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.save_for_backward(x)
+    def forward(x: Any, sentence: str) -> Any:
         return x.view_as(x)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x, ctx.sentence = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
     def backward(ctx: Any, cotangent: Any) -> Any:
-        refused: Any = _Refused.apply(*ctx.saved_tensors) if torch.is_grad_enabled() else 0  # type: ignore[no-untyped-call]
-        return cotangent + refused
+        return with_refusal(cotangent, *ctx.saved_tensors, sentence=ctx.sentence), None
+
+
+def with_refusal(cotangent: Any, *origins: Any, sentence: str) -> Any:
+    """Return a cotangent; where it may be differentiated again, a derivative of it in an origin is refused."""
+    if torch.is_grad_enabled():
+        for x in origins:
+            cotangent = cotangent + _Refused.apply(x, sentence)  # type: ignore[no-untyped-call]
+    return cotangent
 
 
 class _Refused(torch.autograd.Function):
     """Make a zero that depends on x and raise a sentence where a sum with it is differentiated in x."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(x: Any, sentence: str) -> Any:
         return x.new_zeros(())
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.sentence = inputs[1]
+
+    @staticmethod
     def backward(ctx: Any, cotangent: Any) -> Any:
-        raise UnsupportedError(
-            "Second derivatives of the argmax are not offered in torch: Implicit gives dp*/dv once. Use JAX, where "
-            "they are exact, or Unrolled; second derivatives of the loss and of the conjugate are offered."
-        )
+        raise UnsupportedError(ctx.sentence)
 
 
 def _variable(x: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 
 from gfy.backend import torch_fused
 from gfy.backend.eager import Eager
-from gfy.backend.torch_functions import Once, Widened, gradient, hessian_product, narrows
+from gfy.backend.torch_functions import ARGMAX_ONCE, Once, Widened, gradient, hessian_product, narrows
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.torch_staged import Measured
 from gfy.backend.tree import leaves, tree_map, unflatten
@@ -98,7 +98,10 @@ class TorchBackend(Eager):
         return Measured(fn)
 
     def first_order(self, p: Any) -> Any:
-        return Once.apply(p) if p.requires_grad else p  # type: ignore[no-untyped-call]
+        return self.once(p, ARGMAX_ONCE)
+
+    def once(self, x: Any, sentence: str) -> Any:
+        return Once.apply(x, sentence) if x.requires_grad else x  # type: ignore[no-untyped-call]
 
     def checkpoint(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return recomputed(fn)

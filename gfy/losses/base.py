@@ -16,7 +16,7 @@ from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.gradients.envelope import Envelope
+from gfy.gradients.envelope import Envelope, first_derivative_only
 from gfy.gradients.implicit import Implicit
 from gfy.gradients.kinks import at_saddle
 from gfy.problem import InnerProblem
@@ -136,7 +136,9 @@ class Loss:
 
     def _at(self, problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
         """Return a value computed at the solution p, with the derivative that the maximum has there."""
-        return at_saddle(problem, v, p, value, isinstance(self.means[1], Implicit))
+        mode = self.means[1]
+        value = at_saddle(problem, v, p, value, isinstance(mode, Implicit))
+        return first_derivative_only(problem, value) if isinstance(mode, Envelope) else value
 
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gfy.backend.torch_functions import with_refusal
+from gfy.gradients.envelope import FIRST_ONLY
 from gfy.problem import InnerProblem
 from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call, torch_direct
@@ -105,7 +107,10 @@ class _Found:
 
 
 class _Attached(torch.autograd.Function):
-    """Attach the gradient to a computed loss: the gradient is compiled where it is not differentiated again."""
+    """Attach the gradient to a computed loss: it is compiled, or made by torch where a graph of it is asked for.
+
+    The graph serves derivatives in the cotangent. p* is a constant in it: derivatives in u and the matrix are refused.
+    """
 
     @staticmethod
     def forward(ctx: Any, u: Any, matrix: Any, found: _Found) -> Any:
@@ -123,6 +128,7 @@ class _Attached(torch.autograd.Function):
             leaves = [x for x, need in zip((u, matrix), needs, strict=True) if need]
             with torch.enable_grad():
                 value = found.differentiable(u, matrix)
+                g = with_refusal(g, *leaves, sentence=FIRST_ONLY)
                 grads = iter(torch.autograd.grad(value, leaves, g, create_graph=True))
             return (*(next(grads) if need else None for need in needs), None)
         in_u = torch.empty_like(p) if needs[0] else None
