@@ -152,7 +152,9 @@ def bound_array(bound: float | tuple[float, ...], like: Array) -> Any:
 def as_bound(value: Any, argument: str) -> float | tuple[float, ...]:
     """Return a bound, given as a number or a sequence, in a hashable form."""
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        # NumPy reads numbers in texts too, which nobody means as a bound
+        array = np.full((1, 1), np.nan) if array.dtype.kind in "USO" else array.astype(float)
     except (TypeError, ValueError):
         array = np.full((1, 1), np.nan)
     if array.ndim > 1 or not array.size or np.isnan(array).any():

@@ -168,6 +168,26 @@ def test_a_run_from_end_to_end_then_again(tmp_path: Path) -> None:
     assert gfy("records", "verify", str(out / "compare.sqlite")).returncode == 0
 
 
+@pytest.mark.slow
+def test_hostile_names_of_solvers_pass_through_a_whole_run_and_its_report(tmp_path: Path) -> None:
+    names = ["[/b]", "\x1b[2J\x1b]0;title\x07", "<script>alert(1)</script>", "half \ud83d"]
+    text = f"import sys\nfrom dataclasses import dataclass\nsys.path.insert(0, {str(HERE)!r})\nimport toy_solvers\n"
+    for number, name in enumerate(names):
+        text += f"@dataclass(frozen=True)\nclass Hostile{number}(toy_solvers.Ascent):\n    name: str = {ascii(name)}\n"
+    file = tmp_path / "mine.py"
+    file.write_text(text, encoding="utf-8")
+    asked = [word for number in range(len(names)) for word in ("--solver", f"{file}:Hostile{number}")]
+    done = gfy("compare", *SMALL, *asked, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert not [part for part in ("\x1b]", "\x07", "\x1b[2J") if part in done.stdout + done.stderr]
+    assert "Traceback" not in done.stderr
+    rows = load(tmp_path / "out" / "compare.sqlite")
+    assert len(rows) == 1 + len(names)
+    assert set(rows.status) == {"ok"}
+    assert "[/b]" in set(rows.solver)
+    assert "<script>alert(1)" not in (tmp_path / "out" / "report" / "report.html").read_text("utf-8")
+
+
 def test_a_report_that_fails_leaves_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.commands import summary
 

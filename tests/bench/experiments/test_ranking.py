@@ -20,6 +20,8 @@ def test_kendall_tau_is_scipys(rng: np.random.Generator) -> None:
     wanted = [kendalltau(a, b).statistic for a, b in zip(scores, ranks, strict=True)]
     np.testing.assert_allclose(data.kendall_tau(scores, ranks), wanted, atol=1e-14)
     assert data.kendall_tau(ranks.astype(float), ranks).min() == 1.0
+    tied = data.kendall_tau(np.array([[1.0, 1.0, 2.0]]), np.array([[0, 1, 2]]))
+    np.testing.assert_allclose(tied, [2 / 3])  # of three pairs two are in order, and the tied one counts zero
 
 
 def test_rankings_are_of_the_scores_they_were_drawn_from() -> None:

@@ -76,6 +76,17 @@ def test_honest_rows_are_what_they_are_alone(attacked: pd.DataFrame, tmp_path: P
 
 
 @pytest.mark.slow
+def test_single_precision_switched_on_in_jax_stays_at_home(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    beside = measured(suite("Meddler", backends=["jax"]), tmp_path / "beside.sqlite")
+    alone = measured(suite(backends=["jax"]), tmp_path / "alone.sqlite")
+    same = ["status", "gap", "value", "residual", "steps", "grad_error"]
+    for name in HONEST:
+        assert alone.status[name] == "ok"
+        assert beside.loc[name, same].to_dict() == alone.loc[name, same].to_dict()
+
+
+@pytest.mark.slow
 def test_a_solver_that_raises_while_it_is_timed_is_one_row(attacked: pd.DataFrame) -> None:
     assert attacked.status["RaisesLater"] == "crashed"
     assert "while it was timed: ZeroDivisionError: one over nothing, later" in attacked.reason["RaisesLater"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +108,55 @@ def test_two_runs_on_one_store(tmp_path: Path) -> None:
     assert len(sound(store)) == CELLS
 
 
+@pytest.mark.slow
+def test_ten_first_runs_at_once_on_one_store(tmp_path: Path) -> None:
+    store = tmp_path / "r.sqlite"
+    runs = [start(store) for _ in range(10)]
+    for run in runs:
+        _, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err
+    assert len(sound(store)) == CELLS
+
+
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+ssize_t pwrite64(int fd, const void *data, size_t size, off_t place) {
+    usleep(5000);
+    return ((ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite64"))(fd, data, size, place);
+}
+int fdatasync(int fd) { usleep(200000); return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd); }
+int fsync(int fd) { usleep(200000); return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd); }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("cc") is None, reason="needs Linux and a C compiler"
+)
+def test_two_first_runs_on_a_slow_disk_end_with_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write to the store takes 5 ms and every wait for the disk 0.2 s, as over a network."""
+    (tmp_path / "slow.c").write_text(SLOW)
+    command = ["cc", "-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    monkeypatch.setenv("LD_PRELOAD", str(tmp_path / "slow.so"))
+    code = (
+        "import sys, time; from bench.store import Store; began = time.monotonic(); store = Store(sys.argv[1])\n"
+        "store.put({'kind': 'compare', 'status': 'crashed', 'problem': 'q'}); print(time.monotonic() - began)"
+    )
+    alone, err = start(tmp_path / "alone.sqlite", code=code).communicate(timeout=60)
+    assert float(alone) > 0.02, f"the delay has no effect: {err}"
+    store = tmp_path / "r.sqlite"
+    runs = [start(store), start(store)]
+    for run in runs:
+        _, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err
+    assert len(sound(store)) == CELLS
+
+
 def test_a_full_disk_stops_with_a_sentence_and_the_run_goes_on_later(tmp_path: Path) -> None:
     store = tmp_path / "r.sqlite"
     limited = RUN.replace(
@@ -120,7 +170,9 @@ def test_a_full_disk_stops_with_a_sentence_and_the_run_goes_on_later(tmp_path: P
     assert "No room left" in out
     assert len(sound(store)) < CELLS
     run = start(store)
-    assert run.communicate(timeout=120)[1] == ""
+    _, err = run.communicate(timeout=120)
+    notes = [line for line in err.splitlines() if not line.startswith("gfy: preparing the program")]
+    assert (run.returncode, notes) == (0, [])
     assert len(sound(store)) == CELLS
 
 
