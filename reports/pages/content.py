@@ -93,15 +93,15 @@ class Report:
         answered = [v for v in self.verdicts if v.winner is not None]
         if not answered:
             return (
-                f"None of the {len(frame):,} rows is certified at {self.tol:.0e}: nothing can be recommended."
+                f"None of the {len(frame):,} rows is certified to {self.tol:.0e}: nothing can be recommended."
             )
         families = len({v.family for v in self.verdicts})
         ties = sum(bool(v.ties) for v in answered)
         return (
             f"{len(frame):,} rows, {families} problem families, {frame['solver'].nunique()} solvers, "
             f"{frame['group'].nunique()} machine{'s' if frame['group'].nunique() > 1 else ''}: "
-            f"{len(answered)} of {len(self.verdicts)} questions answered at {self.tol:.0e}, {ties} of "
-            "them by a tie."
+            f"in {len(answered)} of {len(self.verdicts)} cases (a problem, a framework and a need) a choice is "
+            f"certified to {f'{self.tol:.0e}'.replace('e-0', 'e-')}; in {ties} of them two choices are equally fast."
         )
 
 

@@ -50,7 +50,7 @@
     const width = R.interval * Math.sqrt(variance + R.misfit * R.misfit);
     const distance = decades(k, batch, near);
     Object.assign(cell, { time: Math.exp(mean), low: Math.exp(mean - width), high: Math.exp(mean + width), distance, link: near[6], busy: good.some((p) => p[7] === 1) });
-    if (distance > R.near) cell.reason = `the nearest certified size is ${distance.toFixed(1)} decades away`;
+    if (distance > R.near) cell.reason = `the nearest certified size is ${distance.toFixed(1)} decades away, more than ${R.near}`;
     else cell.state = CERTIFIED;
     return cell;
   };
@@ -195,7 +195,9 @@
     tr.after(detail);
     button.setAttribute("aria-expanded", "true");
     open = { tr, detail, button };
-    td.append(...details(q, line));
+    const held = make("div", null, { class: "held" }); // stays in view while a wide table is scrolled
+    held.append(...details(q, line));
+    td.append(held);
   };
   const close = () => {
     if (!open) return;
