@@ -35,12 +35,11 @@ def unique(problem: InnerProblem) -> tuple[bool, str]:
             True,
             f"{problem.regularizer.name} is {_number(gamma)}-strongly convex on {problem.domain.name}",
         )
-    strict = getattr(problem.regularizer, "alpha", 0.0) > 1
-    if strict:
+    if problem.regularizer.separable:
         return True, f"{problem.regularizer.name} is strictly (not strongly) convex"
     return (
         False,
-        f"{problem.regularizer.name} is not strictly convex on {problem.domain.name}: ties are possible",
+        f"{problem.regularizer.name} is not known to be strictly convex on {problem.domain.name}: ties are possible",
     )
 
 

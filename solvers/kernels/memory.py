@@ -53,7 +53,7 @@ def fill(x, value):
 
 @piece
 def write_one(x, wide, target):
-    """Read one number of either dtype."""
+    """Write one number of either dtype."""
     if wide:
         carray(doubles(target), 1)[0] = x
     else:

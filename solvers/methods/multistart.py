@@ -14,15 +14,18 @@ from gfy.protocols import Array, Input, Solution, Stop
 from solvers.loop import check
 from solvers.methods.projected_gradient import ProjectedGradient
 
+_MOST_LISTED = 20  # coordinates up to which the vertices of sets other than the simplex are listed
+
 
 @dataclass(frozen=True)
 class MultiStart:
     """Take the best of many local solves: a reference for energies that are not concave, such as `gfy.Spen`.
 
     The starts are the middle of C, random points, and every vertex of C where there are at most `most_vertices` of
-    them and k <= 20. `exhaustive` returns True where the vertices are among them, because each basin that holds a
-    vertex is then visited. The result is a lower bound of the maximum and not a proof of it; `converged` belongs to
-    the best local solve. An energy that is known to be smooth and concave has one basin, and one start is enough.
+    them and, on sets other than the simplex, k <= 20. `exhaustive` returns True where the vertices are among them,
+    because each basin that holds a vertex is then visited. The result is a lower bound of the maximum and not a proof
+    of it; `converged` belongs to the best local solve. An energy that is known to be smooth and concave has one basin,
+    and one start is enough.
 
     Args:
         starts: how many random points; 64 by default.
@@ -98,10 +101,13 @@ class MultiStart:
         return np.concatenate([*self._vertices(problem, k), inside, corners])
 
     def _vertices(self, problem: InnerProblem, k: int) -> list[np.ndarray]:
+        domain = problem.domain
+        box = domain.banded and domain.total is None
+        # A list is made only where it cannot be long: a box has 2^k vertices, a capped simplex about as many.
+        if (box and 2**k > self.most_vertices) or (k > _MOST_LISTED and not domain.simplex):
+            return []
         try:
-            if k > 20:  # The vertices are not listed then, because there may be too many: a box has 2^k.
-                return []
-            vertices = problem.domain.vertices(k)
+            vertices = domain.vertices(k)
         except UnsupportedError:
             return []
         return [vertices] if len(vertices) <= self.most_vertices else []

@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 def serves(problem: InnerProblem) -> bool:
-    """Return whether Omega is an entropy with an argmax map on C, and Phi is concave."""
+    """Return whether Omega is separable, not quadratic, and has an argmax map on C."""
     regularizer = problem.regularizer
     return (
         regularizer.separable and not regularizer.quadratic and regularizer.no_argmax(problem.domain) is None

@@ -26,7 +26,7 @@ class ByHand:
     A step is p <- project(q + step grad(q)), q = p + momentum (p - previous p).
 
     Args:
-        step: the step length; None, the default, is 1 / L for the known smoothness L.
+        step: the step length; None, the default, is 1 / L for the smoothness L that power iteration estimates.
         look: how many steps pass between two looks at the error; 10 by default.
 
     Returns:

@@ -10,6 +10,7 @@ import pytest
 
 import gfy
 import solvers
+from gfy.theory.theorems import unique
 
 BOX = gfy.Box(0.0, 1.0)
 SOLVERS = [solvers.ClosedForm(), solvers.DualNewton(), solvers.ProjectedGradient(), solvers.FrankWolfe()]
@@ -126,3 +127,14 @@ def test_an_input_makes_more_constants_known(asarray: Any, rng: Any) -> None:
     assert math.isclose(found.constants["condition number of the inner problem"], (beta + 2) / 2)
     with pytest.raises(KeyError):
         found.holds("the moon is cheese")
+
+
+@pytest.mark.parametrize(
+    "omega", [gfy.FDivergence("kl"), gfy.FDivergence("alpha", alpha=0.5), gfy.Shannon()], ids=repr
+)
+def test_an_entropy_on_an_unbounded_box_is_strictly_convex(omega: Any) -> None:
+    problem = gfy.InnerProblem(gfy.Bilinear(), omega, gfy.Box(0.0, math.inf))
+    assert omega.strong_convexity(problem.domain) == 0
+    holds, sentence = unique(problem)
+    assert holds
+    assert "strictly (not strongly) convex" in sentence
