@@ -264,6 +264,7 @@ def test_payload_cannot_end_its_element(synthetic):
     assert json.loads(text)["columns"]["reason"]["d"] == ["</script><b>"]
 
 
+@pytest.mark.slow
 def test_pdf_without_a_browser(gathered: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from reports.pages import pdf
 

@@ -103,7 +103,7 @@ def test_one_broken_example_says_so_and_leaves_the_others() -> None:
 
 
 @pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("framework", ["jax", "torch"])
+@pytest.mark.parametrize("framework", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_single_precision_is_kept_and_judged(framework: str) -> None:
     for given in (dense(4), thin(4)):
         problem = problem_of("box", hasattr(given, "A"))

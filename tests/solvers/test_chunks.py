@@ -15,8 +15,7 @@ from solvers import chunks
 pytest.importorskip("jax")
 
 
-@pytest.mark.thin(3)
-@pytest.mark.thin(4)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize(
     "solver", [solvers.ProjectedGradient(), solvers.CoordinateAscent()], ids=lambda s: s.name
 )

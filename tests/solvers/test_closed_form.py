@@ -14,7 +14,7 @@ import solvers
 K, EXAMPLES = 8, 6
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_equal_columns_do_not_make_the_closed_form_singular(
     shared: bool, dtype: str, rng: np.random.Generator, asarray: Callable[..., Any], tonumpy: Any

@@ -14,6 +14,7 @@ from reports.answers import beyond
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_every_way_is_certified_and_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.datasets.synthetic import correlated
     from bench.experiments.amortised import course, experiment
