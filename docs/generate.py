@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reports.figures.base import Drawn
 
 RESULTS = ROOT / "docs" / "results"
+FULL = RESULTS / "full.sqlite"
 FIGURES = ROOT / "docs" / "figures"
 MOST_LINES = 18  # of the table in the README, which is to stay under 120 lines
 MAKE_BARS = "nox -s bars -- --store docs/results/bars.sqlite"
@@ -137,8 +138,27 @@ def results() -> str:
         parts += [f"![{ALT}](figures/headline.svg){{ .figure }}", "", speed_table(frame), "", where(frame)]
         parts += ["", "## The bars", "", bars_table(frame)]
         parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
+    if FULL.is_file():
+        parts += ["", "## The whole matrix", "", whole()]
     parts += ["", "## What the commands write", "", "Made from the stored rows when the site is built:", ""]
     return "\n".join([*parts, *(f"- [{title}]({path})" for path, title in PAGES.items())])
+
+
+def whole() -> str:
+    """Return what the rows of the suite `full` say of each solver."""
+    from reports.answers.matrix import counts, matrix_table
+    from reports.answers.tables import busy
+    from reports.data.load import load
+
+    frame = load([FULL]).compared
+    return (
+        "The suite `full` measures every family at several sizes, ranks, conditionings and seeds, with every solver "
+        f"and gradient mode that serves it. {counts(frame)}{busy(frame)} A problem is counted once per seed, in "
+        "float64, and is certified where the relative gap of one of its rows is small enough. A solver's "
+        '"converged" is true where the certified gap is at most ten times the tolerance, or rounding.\n\n'
+        f"{matrix_table(frame)}\n\nRows: [full.sqlite](results/full.sqlite); made again by "
+        "`nox -s compare -- --suite full`."
+    )
 
 
 def beyond(kind: str) -> str:
