@@ -1,8 +1,8 @@
 """Judge what solvers returned, outside the solver and the clock: certificate, status, gradient error.
 
-In a run this is done in a process in which no measured solver runs. A worker hands over arrays alone; the problem, its
-inputs and the reference of its gradient are made anew, from what names them, so that nothing a solver does to its own
-process reaches the verdict.
+In a run, a process in which no measured solver runs does this. A worker sends arrays only. The judging process makes
+the problem, its inputs and the reference of its gradient again, from their names, parameters and seed, so that nothing
+that a solver does in its own process can change the verdict.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from bench.measure.reference import Reference
 
 EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
-DEVIATIONS = 6.0  # a normal direction makes no more of a vector than this many times its length
-OUTSIDE_ULPS = 1e3  # units in the last place that a solution may lie outside the set at the tightest levels
-FEASIBLE = 1e-9  # distance outside the set up to which a point is taken for a solution
+# The product of a vector with a standard normal direction is taken to be at most this many times the length
+# of the vector.
+DEVIATIONS = 6.0
+# Units in the last place; at the tightest levels a solution may lie this far outside the set.
+OUTSIDE_ULPS = 1e3
+FEASIBLE = 1e-9  # a point counts as a solution where its distance outside the set is at most this
 
 
 def relative_gap(certificate: gfy.Certificate) -> np.ndarray:
@@ -61,7 +64,7 @@ def judged(certificates: Sequence[gfy.Certificate]) -> dict[str, Any]:
 class Answer(NamedTuple):
     """Hold what a solver returned in one call, as arrays of NumPy: lists with one item per input of a sequence."""
 
-    number: int  # which variant of the problem it was given, see `Bench.varied`
+    number: int  # the variant of the problem that the solver received, see `Bench.varied`
     p: list[np.ndarray]
     steps: list[np.ndarray]
     converged: list[np.ndarray]
@@ -80,7 +83,8 @@ def certificate_columns(
 ) -> dict[str, Any]:
     """Return the certificate of all examples (the worst one counts) and the status that follows from it.
 
-    `claims`: whether the solver says itself when it has converged (a fixed number of steps says nothing).
+    `claims` says whether the solver itself reports when it has converged; a fixed number of unrolled steps reports
+    nothing.
     """
     given = bench.varied(answer.number, ())
     steps = np.concatenate([np.atleast_1d(s).ravel() for s in answer.steps]).astype(float)
@@ -161,9 +165,9 @@ def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: s
     """Return the error that theory guarantees for the envelope gradient by the certificate, on the scale of
     `grad_error`.
 
-    |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|, with K known where Phi is linear or quadratic in p,
-    and |p - p*| bounded by the certificate's distance. Rounding adds a few units in the last place, and the
-    reference what it does not know itself.
+    |grad_v Phi(v, p) - grad_v Phi(v, p*)| <= K |p - p*|. K is known where Phi is linear or quadratic in p, and the
+    certificate's distance bounds |p - p*|. The returned error also allows for rounding, with 64 units in the last
+    place, and for the uncertainty of the reference itself.
     """
     if isinstance(known, str) or known.loss.missing is not None:
         return None
@@ -181,8 +185,8 @@ def envelope_bound(bench: Bench, p: np.ndarray, known: Reference | str, dtype: s
 def _sensitivity(bench: Bench, v: Any, p: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
     """Return K for each example: how fast grad_v Phi(v, p) changes with p, or None where it is not known."""
     if any(np.ndim(bench.backend.to_numpy(leaf)) < 2 or len(leaf) != len(p) for leaf in v):
-        return None  # a leaf shared by the batch adds up its examples
-    size = 2 * np.sqrt((p**2).sum(-1)) + distance  # |p| + |p*| at most
+        return None  # K does not hold for the gradient of a shared leaf, which is a sum over the examples
+    size = 2 * np.sqrt((p**2).sum(-1)) + distance  # an upper bound of |p| + |p*|
     inputs = tree_map(lambda x: np.asarray(bench.backend.to_numpy(x), dtype=np.float64), v)
     found = bench.problem.energy.sensitivity(inputs, size)
     return None if found is None else np.broadcast_to(np.asarray(found), size.shape)
@@ -194,7 +198,9 @@ JUDGED = (
     *("grad_error", "grad_cosine", "grad_reference", "grad_reference_gap", "grad_reference_residual"),
     *("grad_uncertainty", "grad_bound", "argmax_grad_error", "argmax_grad_cosine"),
 )
-APART = 0.25  # by how much the error of the last gradient may exceed that of the first: its input is scaled a little
+# The relative error of the last gradient may be ten times that of the first plus this, because the input of
+# the last call is scaled by up to 2 %.
+APART = 0.25
 
 
 class Question(NamedTuple):
@@ -258,7 +264,7 @@ def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: C
     return {"status": "not converged", "reason": reason}
 
 
-COURTS = 8  # problems that the judge keeps: groups that differ in the framework alone have one reference
+COURTS = 8  # problems; the judge keeps the references of this many, which groups of all frameworks share
 _courts: OrderedDict[str, Court] = OrderedDict()
 
 

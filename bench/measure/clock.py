@@ -1,8 +1,8 @@
 """Define the one clock: every call is waited for, competitors are timed in turn, and load by others is recorded.
 
-One timing alone showed the opposite of three interleaved ones. All programs that compete are therefore prepared first,
-then called round after round in a changing order, and the minimum, median and spread are kept. What is done once, as a
-training is, has a `Stopwatch`.
+In one comparison, single timings gave the opposite order of three timings that were taken in turn. All programs that
+compete are therefore prepared first and then called round after round, in an order that changes; the minimum, the
+median and the spread are kept. A `Stopwatch` measures work that is done only once, such as a training.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST = 2e-4  # seconds: a shorter call is repeated within one sample, or the clock's own cost would show
-ENOUGH = 3  # samples with which an order that is clear is taken for settled
-FAR = 30.0  # a program this many times as slow as its fastest rival needs one sample alone
-CLEAR = 1.25  # the factor by which all samples of a program must lie above or below all those of another
-LARGEST_BUNCH = 64  # calls within one sample
-MOST = 50  # samples of one turn
-PAUSES = "GFY_PAUSES"  # names the file that tells this process for how many seconds it has been made to stand still
-WATCHER = "GFY_WATCHER"  # names the process that this one reports to, whose work is part of the run
-SHORTEST_LOOK = 0.05  # seconds in which a load can be seen
-LOAD_LIMIT = 0.3  # cores kept busy by others above which a timing is flagged
+# Seconds; one sample repeats a shorter call, since reading the clock would otherwise be a large part of it.
+SHORTEST = 2e-4
+ENOUGH = 3  # samples; from this many on, a clear order is taken as settled
+FAR = 30.0  # a program that is this many times as slow as its fastest rival needs only one sample
+CLEAR = 1.25  # all samples of a program must be this factor below or above all samples of each rival
+LARGEST_BUNCH = 64  # calls; one sample has at most this many
+MOST = 50  # samples; one turn takes at most this many
+# This environment variable identifies the open file with the seconds for which this process has been paused.
+PAUSES = "GFY_PAUSES"
+# This environment variable is the id of the watching process, whose work is part of the run.
+WATCHER = "GFY_WATCHER"
+SHORTEST_LOOK = 0.05  # seconds; in a shorter time the kernel's counters show no load
+LOAD_LIMIT = 0.3  # cores; a timing is flagged where other programs keep more than this many busy
 
 
 def working_seconds() -> float:
@@ -40,7 +43,7 @@ def _paused_seconds() -> float:
         return 0.0
     try:
         if os.fstat(int(number)).st_ino != int(inode):
-            return 0.0  # a program that a worker has started: the file was not handed on to it
+            return 0.0  # a worker has started this program, which does not inherit the worker's file
         return float(struct.unpack("d", os.pread(int(number), 8, 0))[0])
     except OSError:
         return 0.0
@@ -50,23 +53,23 @@ def _paused_seconds() -> float:
 class Program:
     """Represent something to be timed: `call(*fresh())` does it, `sync(result)` waits until it is really done.
 
-    What `fresh` makes is made before the clock is started. The last call is kept: what it was given and what it gave.
+    `fresh` makes the arguments before the clock is started. `last` keeps the arguments and the result of the last call.
     """
 
     call: Callable[..., Any]
     sync: Callable[[Any], Any]
-    owner: str | None = None  # the cell on whose account the time goes
-    solves: int = 1  # inner problems solved by one call (a sequence has several)
+    owner: str | None = None  # the cell to whose time limit the calls count
+    solves: int = 1  # inner problems that one call solves; a sequence has several
     trace_s: float | None = None
     compile_s: float | None = None
     temp_bytes: int | None = None
     first_s: float | None = None
     samples: list[float] = field(default_factory=list)
     fresh: Callable[[], tuple[Any, ...]] = tuple
-    intact: Callable[..., bool] = lambda *given: True  # whether a call left what it was given as it was
+    intact: Callable[..., bool] = lambda *given: True  # says whether a call left its arguments unchanged
     last: tuple[tuple[Any, ...], Any] | None = None
-    over: bool = False  # it is not timed any further
-    contests: frozenset[Any] = frozenset()  # programs that have one in common are ranked beside each other
+    over: bool = False  # True when the program is timed no further
+    contests: frozenset[Any] = frozenset()  # programs that share an element are ranked against each other
 
     def once(self) -> tuple[float, Any]:
         """Return the seconds of one call, and what it returned."""
@@ -136,9 +139,10 @@ def rotate(
     """Time all programs in turn, `repeat` rounds in shuffled order; a program that has spent its budget is
     timed no further.
 
-    Everyone gets three samples, however slow, unless a single call takes longer than the budget. A program that takes
-    part in a contest rests too as soon as its place is settled: after three samples that lie clear of those of every
-    rival, or after the first where that is far above the fastest one.
+    Every program gets three samples, even where these take longer than its budget, unless fewer samples take three
+    times the budget. A program that takes part in a contest is also timed no further once its rank is settled: after
+    three samples that differ clearly from those of every rival, or after the first one where that is far above the
+    fastest rival's.
 
     Args:
         programs: What is timed; their samples are filled.
@@ -157,10 +161,10 @@ def rotate(
     waiting = list(everyone)
     spent = {id(p): 0.0 for p in waiting}
     for program in waiting:
-        program.over = False  # it may have been timed before
+        program.over = False  # it may be True from an earlier timing
     collecting = gc.isenabled()
     gc.collect()
-    gc.disable()  # a collection in the middle of somebody's call would be charged to him
+    gc.disable()  # the time of a garbage collection would count to the call that it interrupts
     try:
         for number in range(repeat):
             rest()
@@ -256,8 +260,9 @@ def overloaded(load: float | None, limit: float = LOAD_LIMIT) -> int:
 class LoadMeter:
     """Measure how many cores other programs kept busy between two moments, which disturbs a timing.
 
-    The 1-minute load average lags and counts ourselves; the kernel's busy time minus our own does neither. What is
-    busy while the meter is paused does not count: then somebody else of this run has his turn.
+    The 1-minute load average reacts late and includes this run; the kernel's busy time minus this run's own time does
+    neither. Work that is done while the meter is paused does not count, because another worker of this run is then
+    timed.
 
     Args:
         running: Whether it counts from now on, or from `resume` on.
@@ -294,7 +299,7 @@ class LoadMeter:
         if busy is None:
             return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         if wall < SHORTEST_LOOK:
-            return None  # less than the kernel's counters can tell
+            return None  # the kernel's counters are too coarse for so short a time
         return max(0.0, busy - own - 2 / os.sysconf("SC_CLK_TCK")) / wall
 
 

@@ -1,7 +1,9 @@
 """Keep compiled programs of JAX on disk, so that a machine compiles each of them once.
 
-They are kept per machine in the user's cache folder (`GFY_CACHE`), at most a gigabyte. `compile_s` of a row is the time
-that the compilation took when it was done, which is kept beside the programs; JAX itself keeps whole seconds.
+The programs of each machine have a folder of their own in the user's cache folder (`GFY_CACHE`). It holds at most one
+gigabyte where the package `filelock` is installed; JAX cannot limit it without. `compile_s` of a row is the time that
+the compilation itself took, whenever it was done. This time is written beside the programs, since JAX keeps it in whole
+seconds only.
 """
 
 from __future__ import annotations
@@ -48,9 +50,8 @@ def compile_seconds(title: object, took: float, saved: Sequence[float]) -> float
     """
     folder = os.environ.get(FOLDER)
     note = Path(folder) / "seconds" / content_hash(repr(title)) if folder and title is not None else None
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # the note is a convenience: without it JAX's word is taken
+    # Where the file with the seconds cannot be read or written, the seconds that JAX reports are taken.
+    with contextlib.suppress(OSError, ValueError):
         if note is not None and saved:
             return float(note.read_text())
         if note is not None:

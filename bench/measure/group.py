@@ -1,8 +1,8 @@
 """Measure a group: the cells of one problem in one place are prepared one by one, then timed in turn.
 
-This is the job that a worker process runs (see `bench.run.worker`); it may be killed at any moment, so every cell
-is announced before it is touched and every row leaves as soon as its last sample is taken. What solvers return leaves
-as arrays: another process, in which no measured solver runs, judges it (see `bench.measure.certification`).
+A worker process runs this job (see `bench.run.worker`). It may be killed at any moment; so it announces every cell
+before it works on it, and sends every row as soon as the row's last sample is taken. What solvers return is sent as
+arrays, and another process, in which no measured solver runs, judges it (see `bench.measure.certification`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class Preparation:
         if known is not None and known.fits(tol):
             return known
         solver = solver_of(cell.solver)
-        # A solver of steps is stopped by the loop, which compares; of any other it is not known what it does with it.
+        # The library's loop stops a solver that has a `step`, and it only compares with the tolerance. It is
+        # not known what any other solver does with the tolerance, so that one is compiled for a fixed one.
         fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
         fixed = fixed or (True if known is not None and not known.dynamic else fixed)
         work, title = make(self._bench, solver, mode, steps), f"{key}, {steps} steps"
@@ -136,7 +137,7 @@ class Preparation:
         first = answer(program)
         prepared = Prepared(cell, program, evidence={"first": first}, columns=dict(columns))
         if not all(np.isfinite(p).all() for p in first["p"]):
-            return prepared  # there is nothing to differentiate
+            return prepared  # a solution that is not finite has no derivative
         starts = None
         if self._bench.instance.warm:
             starts = [plain(self._bench.start), *first["p"][:-1]]
@@ -146,7 +147,7 @@ class Preparation:
             "backward_peak_host_bytes": peak.get("peak_host_bytes"),
             "one_program": staged.dynamic,
         }
-        if mode.name != "envelope":  # which has no derivative of the maximiser to give
+        if mode.name != "envelope":  # the envelope mode gives no derivative of the maximiser
             _, prepared.argmax, _ = self.first(argmax_gradient, cell, mode, starts)
             prepared.evidence["argmax"] = gradient(prepared.argmax)
         return prepared
@@ -194,15 +195,16 @@ def complaint(error: BaseException) -> dict[str, Any]:
     return {"status": "crashed", "reason": f"{type(error).__name__}: {first}"[:500]}
 
 
-@gfy.staging(after=None)  # a row says what torch itself takes; what XLA makes of it is a bar of its own
+# Rows hold the times of torch itself; the time of torch code that XLA compiles is a bar of its own.
+@gfy.staging(after=None)
 def measure_group(group: Group, channel: Any) -> None:
     """Do the job: announce, prepare, time in rotation, send the rows (see `bench.run.worker.Channel`)."""
     settings = group.settings
     channel.limit_memory(settings.memory)
     bench = build(group.cells[0])
     prepare = Preparation(bench, settings, str(group.cells[0].columns["device"]))
-    # Groups are prepared side by side on the same cores; with all threads each, first calls took up to 20 times as
-    # long as later ones.
+    # Groups are prepared side by side on the same cores. When each of them used all threads, first calls took
+    # up to 20 times as long as later ones.
     with bench.backend.one_thread():
         ready = list(prepared_cells(group, prepare, channel))
     channel.hand(None)
@@ -218,9 +220,9 @@ def prepared_cells(group: Group, prepare: Preparation, channel: Any) -> Iterator
         channel.hand(cell.name)
         try:
             prepared = prepare(cell)
-        except Exception as error:  # whatever a solver raises is the row of its cell
+        except Exception as error:  # whatever a solver raises becomes the row of its cell
             if lacks_memory(error):
-                raise  # the process is of no more use: what is left is measured in another one
+                raise  # this process cannot continue; another one measures the remaining cells
             channel.row(cell.name, complaint(error))
             continue
         if group.settings.accuracy_only or prepared.backward is None:
@@ -234,7 +236,7 @@ class Timing:
 
     def __init__(self, ready: list[Prepared], settings: Settings, channel: Any) -> None:
         self._waiting, self._settings, self._channel = list(ready), settings, channel
-        self._meter = LoadMeter(running=False)  # the others of this run are busy until the first round
+        self._meter = LoadMeter(running=False)  # other workers of this run are busy until the first round
 
     def __call__(self, seed: int) -> None:
         programs = {id(program): program for cell in self._waiting for program in cell.programs}
@@ -251,7 +253,7 @@ class Timing:
 
     def _rest(self) -> None:
         self._meter.pause()
-        self._channel.rest()  # others of this run have their round
+        self._channel.rest()  # returns when the other workers of this run have had their round
         self._meter.resume()
 
     def _finished(self, program: Program) -> None:

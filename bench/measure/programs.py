@@ -19,8 +19,8 @@ from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
 COTANGENT_SEED = 17
-VARIANTS = 64  # sizes that the inputs of timed calls take in turn
-KEPT = 512  # compiled programs that a process keeps
+VARIANTS = 64  # the inputs of timed calls are scaled by this many factors in turn
+KEPT = 512  # compiled programs; a process keeps at most this many
 _compiled: OrderedDict[tuple[Any, float | None], tuple[Callable[..., Any], dict[str, Any]]] = OrderedDict()
 
 
@@ -41,9 +41,9 @@ class Bench:
     backend: Backend
     inputs: tuple[Any, ...]
     targets: Any
-    cotangent: Any  # [batch, k], seeded: what the derivative of the maximiser is multiplied with
+    cotangent: Any  # [batch, k], from a seed; the derivative of the maximiser is multiplied by it
     start: Any | None  # the first p0 of a warm sequence, or of an energy that does not know the size of p
-    convert: Callable[[Any], Any]  # an array of NumPy as one of the framework, on the device, in the dtype
+    convert: Callable[[Any], Any]  # turns an array of NumPy into one of the framework
 
     @property
     def problem(self) -> gfy.InnerProblem:
@@ -63,7 +63,7 @@ class Bench:
         """Return what two benches must share to use one compiled program, or None where that is not known."""
         try:
             problem = pickle.dumps(self.problem)
-        except Exception:  # a function of the user's own that no name leads to
+        except Exception:  # pickle cannot find every function of a user by its name
             return None
         arrays = (self.inputs[0], self.targets, self.start)
         return problem, repr(tree_map(lambda x: (x.shape, str(x.dtype), str(x.device)), arrays))
@@ -85,9 +85,9 @@ class Bench:
         """Return new arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from
         those before.
 
-        The examples are moved on by about `number` places, and never back to where they were, so that an answer that
-        is remembered is wrong. The leaves of v are scaled by up to 2 %, so that no input comes twice. Both are exact in
-        every dtype and process.
+        The examples are moved on by about `number` places, but never by a multiple of the batch, so that the remembered
+        answer of call 0 is wrong. The leaves of v are scaled by up to 2 %, so that successive calls have different
+        inputs. Every process and framework gets the same numbers.
         """
         inputs, targets = self.host
         places = 0 if self.axes is None else self._places(number)
@@ -190,7 +190,7 @@ def calls_host(traced: Any) -> bool:
     waiting, seen = [traced.jaxpr], set()
     while waiting:
         part = waiting.pop()
-        inner = getattr(part, "jaxpr", part)  # a closed one holds its equations one level down
+        inner = getattr(part, "jaxpr", part)  # a closed jaxpr holds its equations in its attribute `jaxpr`
         if isinstance(part, list | tuple):
             waiting += part
         elif hasattr(inner, "eqns") and id(inner) not in seen:
@@ -228,11 +228,11 @@ def compile_jax(traced: Traced, title: object = None) -> tuple[Callable[..., Any
 class Staged:
     """Represent a function of (v, y, p0, tol) made ready to run: jitted and compiled in JAX, as it is in torch.
 
-    The tolerance is an argument of the compiled program, so that one program serves every tolerance, unless it is
-    `fixed`, or it is not known (None) and the program calls the host, where an argument of the outer program cannot be
-    read. A solver says by its attribute `fixed_tolerance` whether it must know its tolerance while it is staged; one
-    that has no `step` and does not say is taken to. A program with a `title`, which says all that it depends on beside
-    the bench, is kept: another seed of the same problem, or a later pass, finds it compiled.
+    The tolerance is an argument of the compiled program, so that one program serves every tolerance. The exceptions are
+    `fixed`, and a program that calls the host where `fixed` is None, since the host cannot read an argument of the
+    outer program. A solver says by its attribute `fixed_tolerance` whether it must know its tolerance while it is
+    staged; one that has neither `step` nor this attribute is taken to. `title` names all that a program depends on
+    beside the bench. A program with a title is kept for other seeds of the problem and for later passes.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ def value_and_gradient(bench: Bench, solver: Any, mode: Any, max_steps: int) -> 
         return known
 
     def total(v: Any, y: Any, p0: Any, tol: Any) -> Any:
-        # what was not solved is judged outside, by its certificate: the solution is taken, and no warning is given
+        # With `return_solution` the loss gives no warning of an unsolved problem, which is judged outside.
         return loss_at(tol)(v, y, p0, return_solution=True)[0]
 
     return bench.backend.value_and_grad(total)

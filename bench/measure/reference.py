@@ -1,11 +1,11 @@
 """Compute the reference gradient of every mode: central differences of newly solved problems, with their uncertainty.
 
-The loss is L(v) = max_p (Phi(v, p) - Omega(p)) - Phi(v, y) + Omega(y), a number per example. It is evaluated at v + t d
-and v - t d for seeded directions d in every leaf of v and two steps t, each time with a solution certified anew in
-float64: the certificate bounds the error of the maximum, whoever found the solution. Richardson's rule joins the two
-steps. No derivative code of this library takes part. The derivative of <c, p*(v)> comes from the same solutions.
+The loss is L(v) = max_p (Phi(v, p) - Omega(p)) - Phi(v, y) + Omega(y), one number per example. It is evaluated at v + t
+d and v - t d for seeded directions d in every leaf of v and for two steps t. Each solution is certified in float64; the
+certificate bounds the error of the maximum, whichever solver found it. Richardson's rule combines the two steps. No
+derivative code of this library takes part. The derivative of <c, p*(v)> is computed from the same solutions.
 
-What cannot be checked is not checked, and a sentence says why.
+Where a gradient cannot be checked, a sentence says why.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from bench.plan.registry import own_solvers
 from gfy.backend import get_backend, is_floating, leaves, tree_map
 
 SOLVERS = ("ClosedForm", "DualNewton", "ProjectedNewton", "Auto", "CoordinateAscent", "ProjectedGradient")
-INDEPENDENT = "CvxpyReference"  # asked first where all its solves together are few and small
-SMALL = 3_000  # numbers k * examples * solves up to which it is
-GOOD, ENOUGH = 1e-13, 1e-11  # certified relative gap and residual with which no other solver is asked
-WORST_GAP = 1e-11  # certified relative gap above which differences are not worth taking
-STEP = 2.0**-14  # of the leaf's size
-UNSTEADY = (
-    1e-4  # relative uncertainty of a slope above which smaller steps and a sharper solver are tried too
-)
-WIDE = 16  # times the step, where the solutions are not known well enough for the step itself
-STILL = 1e-6  # of the length of c: a derivative of <c, p*> that is certainly below this is taken for zero
+INDEPENDENT = "CvxpyReference"  # it is tried first where all its solves together are few and small
+SMALL = 3_000  # numbers, k * examples * solves; up to this many it is tried
+# Certified relative gap and residual; where both are reached, no other solver is tried.
+GOOD, ENOUGH = 1e-13, 1e-11
+WORST_GAP = 1e-11  # certified relative gap; above it no differences are taken
+STEP = 2.0**-14  # times the root mean square of the leaf
+# Relative uncertainty of a slope; above it smaller steps and a more accurate solver are tried too.
+UNSTEADY = 1e-4
+WIDE = 16  # times the step; used where the solutions are too inaccurate for the step itself
+STILL = 1e-6  # times the length of c; a derivative of <c, p*> that is certainly smaller is taken for zero
 SEED = 23
 
 
@@ -121,8 +121,9 @@ def _reference(bench: Bench, limit_s: float) -> Reference | str:
     for direction in directions:
         loss, argmax = lab.slopes(direction, best)
         steady = UNSTEADY * max([abs(slope) for slope, _ in (*argmaxes, argmax)])
-        # A coordinate reached a bound on the way: look nearer. The solutions are too coarse: solve more accurately, or
-        # take a wider step, whose slope is as doubtful as it differs from the first.
+        # Where a coordinate reaches a bound within the step, a smaller step helps. Where the solutions are
+        # too inaccurate, a more accurate solver or a wider step helps; the slope of a wider step is as
+        # uncertain as it differs from the best slope so far.
         for scale, sharp in ((1 / 32, False), (1, True), (WIDE, True)):
             if argmax[1] <= steady:
                 break
@@ -177,9 +178,9 @@ class Solved:
 
     p: np.ndarray
     losses: np.ndarray
-    doubt: float  # summed over the batch
-    distance: np.ndarray  # [batch], a bound of |p - p*|
-    gap: float  # relative, the largest
+    doubt: float  # the uncertainty of the losses, summed over the batch
+    distance: np.ndarray  # [batch], an upper bound of |p - p*|
+    gap: float  # the largest relative gap of the batch
     residual: float
     solver: str
 
@@ -187,8 +188,8 @@ class Solved:
 class Laboratory:
     """Solve the problem of a bench again, in float64, near its last input.
 
-    In torch where that is installed, whichever framework is measured: nothing has to be compiled, and JAX is then held
-    against another implementation. An energy that is a function of the user's own stays in the framework it came in.
+    It uses torch where that is installed, whichever framework is measured: nothing has to be compiled, and JAX is
+    compared with another implementation. An energy that is a user's own function stays in its framework.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -230,8 +231,8 @@ class Laboratory:
             if name not in known or known[name]().unsupported(self.problem) is not None:
                 continue
             found = self.solve(self._v, self._start, name)
-            begin = time.process_time()  # this process may be made to stand still meanwhile
-            self.solve(self._v, found.p, name)  # the first one may have loaded a library
+            begin = time.process_time()  # processor time, since this process may be paused meanwhile
+            self.solve(self._v, found.p, name)  # the first solve may have loaded a library
             seconds = time.process_time() - begin
             if best is None or found.residual < best.residual:
                 best, taken = found, seconds

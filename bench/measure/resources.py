@@ -31,7 +31,7 @@ class Peak:
 
     def __enter__(self) -> Peak:
         with contextlib.suppress(OSError):
-            RESET.write_text("5")  # Linux: start the high-water mark anew
+            RESET.write_text("5")  # on Linux this restarts the peak of the resident memory (VmHWM)
         self._before = _kilobytes("VmRSS")
         if self._device != "cpu":
             self._backend.restart_peak(self._device)
