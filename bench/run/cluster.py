@@ -1,11 +1,12 @@
 """Send groups to a Dask cluster: each is measured on one node in isolation, and its rows come back to one store.
 
-A worker that dies has its groups redone elsewhere, three times at most. Every task compares the library versions and
-the sources of its node with the client's, and a worker that differs is retired. A scheduler that goes away, and a run
-in which nothing comes back any more, end with a sentence, and the same command goes on later. Rows carry the machine
-that measured them: timings are only ever compared within one.
+A group whose worker dies is sent out again, at most three times in all. Every task compares the library versions and
+the sources of its node with the client's, and a worker that differs is retired. When the scheduler goes away, or when
+no results come back any more, the run ends with a sentence that says so; the same command continues it later. Every row
+names the machine that measured it, since timings are only compared within one machine.
 
-Every node needs the same environment (`pip install -c constraints.txt -e '.[all]'`). On nodes of your own:
+Every node needs the same environment (`pip install -c constraints.txt -e '.[all]'`). The commands for your own
+nodes are:
 
     dask scheduler                                       on one node; it prints tcp://HOST:8786
     dask worker tcp://HOST:8786 --nthreads 1             on every node that measures, once
@@ -31,10 +32,10 @@ from bench.run.groups import JOB, GroupRunner
 from bench.store import RecordsError, Store, environment, key_of
 from bench.store.read import plain_rows
 
-PATIENCE = 15.0  # seconds without the scheduler before we give up
-ANSWER_S = 120.0  # seconds in which the scheduler and its workers must answer a question of the client
-SLACK = 600.0  # seconds beyond the limits of its cells in which a group must come back
-TRIES = 3  # how often a group is sent out whose worker died
+PATIENCE = 15.0  # seconds; the run ends when the scheduler has been away for this long
+ANSWER_S = 120.0  # seconds; the scheduler and its workers must answer a question of the client in this time
+SLACK = 600.0  # seconds; a group is lost when it takes this much longer than the limits of its cells allow
+TRIES = 3  # a group is sent out at most this many times when its workers die
 _one_at_a_time = threading.Lock()  # a worker measures one group at a time, whatever its number of threads
 
 Rows = list[tuple[str, dict[str, Any]]]
@@ -123,7 +124,8 @@ def machine_to_oneself() -> Iterator[None]:
     path = os.path.join(tempfile.gettempdir(), f"gfy-measuring-{os.getuid()}.lock")
     place = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
+        # The system releases the lock when the process ends, however it ends.
+        fcntl.flock(place, fcntl.LOCK_EX)
         yield
     finally:
         os.close(place)
@@ -134,7 +136,8 @@ def measure_remotely(
 ) -> tuple[dict[str, Any], Rows]:
     """Measure a group on a node in an isolated process; return the node's facts and a row for every cell.
 
-    Every task asks the node itself what it runs: a worker may have joined, or changed, after the run began.
+    Every task checks the versions and the sources of its node, since a worker may have joined or changed after the run
+    began.
     """
     fault = version_fault(expected) or version_fault(files, files_of(group))
     if fault is not None:
@@ -174,7 +177,7 @@ class Cluster(Executor):
     def _close(self) -> None:
         try:
             self._client.close(timeout=2)
-        except Exception:  # the scheduler is gone: there is nobody left to say goodbye to
+        except Exception:  # the scheduler is gone, so that nothing is left to close
             return
 
     def _connect(self) -> Any:
@@ -183,7 +186,7 @@ class Cluster(Executor):
         dask.config.set({"distributed.comm.timeouts.connect": "10s"})
         try:
             client = client_class()(self._address, timeout=10, set_as_default=False)
-        except TypeError as error:  # an address of tls:// without certificates
+        except TypeError as error:  # a tls:// address without certificates raises this
             raise RecordsError(
                 f"The scheduler at {self._address} asks for TLS and no certificates are configured: name them in a "
                 "Dask configuration, distributed.comm.tls (see examples/cluster/tls.yaml)."
@@ -279,15 +282,16 @@ class Cluster(Executor):
 
     def _collect(self, future: Any, group: Group, attempt: int) -> bool:
         """Store the rows of a group that came back; return False where another worker must measure it again."""
-        if future.status in ("cancelled", "lost"):  # not by us: those we cancel are no longer pending
+        # This run did not cancel it: futures that it cancels leave `pending`.
+        if future.status in ("cancelled", "lost"):
             self._gone()
         if future.status != "finished":
             return self._failed(self._ask(future.exception), group, attempt)
         try:
             facts, rows = future.result(timeout=PATIENCE)
-        except TimeoutError as error:  # its worker died before it could hand the rows over
+        except TimeoutError as error:  # its worker died before it could send the rows
             return self._failed(error, group, attempt)
-        except (OSError, CancelledError):
+        except (OSError, CancelledError):  # the result comes through the scheduler, which is gone
             self._gone()
         cells = {cell.name: cell for cell in group.cells}
         for name, columns in rows:
@@ -301,7 +305,7 @@ class Cluster(Executor):
             if not self._ask(self._client.scheduler_info)["workers"]:
                 raise RecordsError(f"{fault} Install the same versions on every node.")
             return False
-        # A worker that died took nothing with it but its time: its cells are measured again elsewhere.
+        # A group whose worker died has no stored rows, so that another worker measures all its cells again.
         self._tries[group.label] = self._tries.get(group.label, 0) + 1
         if self._tries[group.label] < TRIES:
             return False

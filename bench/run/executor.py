@@ -1,9 +1,10 @@
 """Turn groups of cells into stored rows: a crash, a hang or a NaN becomes one row and does not end the run.
 
-An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules: each
-cell becomes one row, rows that were timed under load are measured again and the quieter timing is kept, a solver that
-misses its accuracy level is given a tighter tolerance (`bench.plan.search`), a stop finishes what is in hand and a
-second one ends it at once, and the same command later does only what is missing.
+An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules. Each
+cell becomes one row. Rows that were timed under load are measured again, and the timing under less load is kept. A
+solver that misses its accuracy level is given a tighter tolerance (`bench.plan.search`). A first request to stop
+finishes the running cells, and a second one ends them at once. The same command, given later, measures only what is
+missing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Tally:
     rows: int = 0
     by_status: dict[str, int] = field(default_factory=dict)
     loaded: int = 0  # rows whose last timing was taken under load
-    passes: int = 0  # how often those rows were timed
+    passes: int = 0  # how many times such rows were timed at most
     stopped: bool = False
 
 
@@ -49,7 +50,7 @@ def done(row: Mapping[str, Any] | None, group: Group, retry: bool = False) -> bo
     if group.settings.accuracy_only:
         return True
     enough = (row["repeat_asked"] or 0) >= group.settings.repeat and row["steady_s"] is not None
-    quiet = not row["loaded"] or (row["attempt"] or 1) > 1  # once is measured again, not for ever
+    quiet = not row["loaded"] or (row["attempt"] or 1) > 1  # a row under load is measured again only once
     return enough and quiet
 
 
@@ -72,12 +73,10 @@ class Executor:
         self._notice: Notice = lambda group, cell, text: None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._loaded: set[tuple[str, str]] = (
-            set()
-        )  # label and cell of the rows whose timing is not to be trusted
-        self._search: dict[
-            tuple[str, str], Cell
-        ] = {}  # the cells that are measured again with a tighter tolerance
+        # Both are named by the label of a group and the name of a cell: the rows that were timed under load, and the
+        # cells that are measured again with a tighter tolerance.
+        self._loaded: set[tuple[str, str]] = set()
+        self._search: dict[tuple[str, str], Cell] = {}
         self._until = float("inf")
         self.tally = Tally()
 
@@ -122,8 +121,8 @@ class Executor:
     ) -> Tally:
         """Measure the groups; measure some rows again, as long as less than `within_s` seconds have passed.
 
-        Rows that were timed under load are measured again up to `rerun_loaded` times, rows of solvers that miss their
-        level as often as the search for a tolerance asks.
+        Rows that were timed under load are measured again up to `rerun_loaded` times. Rows of solvers that miss their
+        level are measured again as often as the search for a tolerance needs.
         """
         waiting = list(groups)
         self._until = time.monotonic() + within_s
@@ -213,9 +212,8 @@ class Local(Executor):
         begun = lambda group, cell, text: self._notice(group, cell, text)  # noqa: E731
         quiet = Quiet()
         self._runners = [GroupRunner(self._stopping, job, env, begun, quiet) for _ in range(max(1, jobs))]
-        self._homes: dict[
-            str, GroupRunner
-        ] = {}  # who has measured a problem: he has its programs and its judge
+        # The runner that has measured a problem: its workers keep the problem's programs and reference.
+        self._homes: dict[str, GroupRunner] = {}
 
     def _told(self, again: bool) -> None:
         for runner in self._runners:
@@ -251,7 +249,7 @@ class Local(Executor):
             try:
                 while (group := next_group(runner)) is not None:
                     runner.run(group, partial(keep, group))
-            except BaseException as error:  # handed to the caller below
+            except BaseException as error:  # it is raised below, in the caller's thread
                 errors.append(error)
                 self._stopping.set()
 
@@ -259,7 +257,7 @@ class Local(Executor):
         for thread in threads:
             thread.start()
         for thread in threads:
-            while thread.is_alive():  # short joins, so that Ctrl-C is heard
+            while thread.is_alive():  # Ctrl-C is handled between these short waits
                 thread.join(timeout=0.2)
         if errors:
             raise errors[0]

@@ -1,11 +1,11 @@
 """Run groups in watched workers: each cell has its own row, and foreign code has its own worker.
 
 The solvers of this suite share one worker. A solver that comes from a file or from another package has a worker of its
-own, which is never used for anybody else. Only one of a group's workers runs at any moment: each prepares its cells
-while the others wait, and then they take turns, one round of timed calls each, in an order that changes from round to
-round. So every competitor is timed in every stretch of the run, whichever process it lives in. What a worker returns is
-judged in one further process between the rounds. Several groups may be prepared and judged side by side; whenever one
-of them has a round of timed calls, the processes of all the others stand still.
+own, which no other solver uses. Only one of a group's workers runs at any moment. Each of them prepares its cells while
+the others wait; then they take turns, with one round of timed calls per turn, in an order that changes from round to
+round. So every solver is timed in every part of the run, whichever process it runs in. One further process judges what
+the workers return, between the rounds. Several groups may be prepared and judged side by side; while one of them has a
+round of timed calls, the processes of all the others are paused.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bench.plan.registry import is_stranger
 from bench.run.isolation import ONE_THREAD, Event, Quiet, Worker
 from solvers.kernels.call import prepare
 
-Notice = Callable[[Group, Cell, str], None]  # the text is empty where a cell is only begun
+Notice = Callable[[Group, Cell, str], None]  # the text is empty when a cell only begins
 Emit = Callable[[Cell, dict[str, Any]], None]
 JOB = "bench.measure.group:measure_group"
-JUDGES = {JOB: "bench.measure.certification:judge"}  # the job that judges the evidence of another
-JUDGING_LIMIT = 300.0  # seconds that a verdict may take, the reference of its group included
+JUDGES = {JOB: "bench.measure.certification:judge"}  # the job that judges what another job returns
+JUDGING_LIMIT = 300.0  # seconds; a verdict may take this long, the reference of its group included
 GAVE_UP = ("crashed", "timeout", "unsupported", "not finite")
 
 
@@ -72,7 +72,7 @@ class GroupRunner:
 
     def run(self, group: Group, emit: Emit) -> None:
         """Measure the group's cells; every one is emitted once, unless the run is being stopped."""
-        prepare()  # a cell's time limit is not for the compilation of the kernels
+        prepare()  # the kernels are compiled here, outside the time limits of the cells
         foreign = any(cell.problem and is_stranger(cell.problem) for cell in group.cells)
         if group.settings.fresh_worker:
             self.close()
@@ -93,19 +93,19 @@ class GroupRunner:
             party.events = self._begin(party)
             end = self._listen(party, party.events, lambda cell, told: self._judged(party, cell, told, emit))
         else:
-            timed: list[tuple[Cell, Any]] = []  # judged when the round is over
+            timed: list[tuple[Cell, Any]] = []  # these are judged after the round
             with self._quiet.alone(self):
                 self._workers[party.stranger].go()
                 end = self._listen(party, party.events, lambda cell, told: timed.append((cell, told)))
             for cell, told in timed:
                 self._judged(party, cell, told, emit)
         if self._killed:
-            return False  # by us, not by the cell: nothing is known of it
+            return False  # this run killed the worker, so that its end says nothing about the cell
         if end.kind == "rest":
             return True
         party.events = None
         if end.kind != "done":
-            self._let_go(party.stranger)  # nobody works on in a process in which something went wrong
+            self._let_go(party.stranger)  # a process in which something went wrong is not used again
         return self._ended(party, end, emit)
 
     def _begin(self, party: Party) -> Iterator[Event]:
@@ -137,7 +137,8 @@ class GroupRunner:
                 return event
             elif event.cell in party.pending:
                 self._notice(party.group, party.pending[event.cell], str(event.value or ""))
-            if self._stopping.is_set() and not told:  # said again: the first word may have come too early
+            # The request is repeated, since the first one may have arrived before the job began.
+            if self._stopping.is_set() and not told:
                 worker.stop()
                 told = True
         raise AssertionError("a worker's events always end with one of its ends")
@@ -188,7 +189,9 @@ class GroupRunner:
             if end.kind == "timeout":
                 spare(broken, pending, emit)
             return bool(pending)
-        party.blank_deaths += 1  # no cell was in hand: once may be bad luck, twice is the problem itself
+        # The worker died before it announced a cell. If this happens twice, the problem itself is taken as
+        # the cause.
+        party.blank_deaths += 1
         if party.blank_deaths == 2 or end.kind == "failed":
             for cell in pending.values():
                 emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
@@ -223,7 +226,7 @@ class GroupRunner:
 def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
     """Skip a solver that reached its limit in a gradient mode at tighter tolerances in that mode.
 
-    Another mode is: what took too long may have been the gradient.
+    Its cells in other gradient modes are still measured, since the gradient may have been what took too long.
     """
     tol, way = slow.columns.get("tol"), _way(slow)
     for name, cell in list(pending.items()):

@@ -1,8 +1,8 @@
 """Run a worker process that may crash, hang or take all memory without harm, since it is watched from outside.
 
-The worker says which cell it has in hand; the watcher adds up each cell's seconds, kills the worker at the
-limit, and reports every end as an event. Nothing the worker prints reaches the terminal: its last words are
-kept as the reason of a crash.
+The worker announces the cell that it works on. The watcher adds up the seconds of each cell, kills the worker at the
+limit, and reports every end as an event. Nothing that the worker prints reaches the terminal; the last line of its
+error stream is kept as the reason of a crash.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from bench.measure.clock import PAUSES, WATCHER
 from bench.run.worker import descendants
 from bench.store.media import visible
 
-KEEP = 4000  # bytes of the worker's last words
-DRIFT = 0.1  # part of the time by which a worker's clock may differ from ours
-STARTING = 2.0  # seconds that a new worker may take until it has a process to be paused
+KEEP = 4000  # bytes; this much of the end of the worker's error stream is kept
+DRIFT = 0.1  # the worker's clock may differ from the watcher's by this part of the time that has passed
+STARTING = 2.0  # seconds; a new worker may take this long until it has a process that can be paused
+# Workers that run side by side and are not timed have one thread each, since more would slow down all of them.
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
-}  # for workers side by side that are not timed: their threads would stand in each other's way
-NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")  # what arrays of NumPy are made of
+}
+# The names in the pickle of a NumPy array.
+NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")
 
 
 class Event(NamedTuple):
@@ -72,7 +74,8 @@ class Worker:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         ours, theirs = Pipe(duplex=True)
-        self._ledger = tempfile.TemporaryFile()  # noqa: SIM115, tells the worker how long it has stood still
+        # The worker reads in this file for how many seconds it has been paused.
+        self._ledger = tempfile.TemporaryFile()  # noqa: SIM115
         self._ledger.write(struct.pack("d", 0.0))
         self._ledger.flush()
         environment = {
@@ -88,13 +91,13 @@ class Worker:
             command,
             pass_fds=[theirs.fileno(), self._ledger.fileno()],
             env=environment,
-            stdin=subprocess.PIPE,  # its end tells the worker that its watcher is gone
+            stdin=subprocess.PIPE,  # it closes when the watcher ends, and the worker ends too
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the watcher, which ends its workers itself
+            start_new_session=True,  # Ctrl-C reaches only the watcher, which ends its workers
         )
         theirs.close()
-        self._still: list[int] = []  # the processes that stand still
+        self._still: list[int] = []  # the ids of the paused processes
         self._since, self._paused = 0.0, 0.0
         self._words = b""
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -115,12 +118,12 @@ class Worker:
 
     def stop(self) -> None:
         """Request no further cell; the present one is finished."""
-        with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
+        with contextlib.suppress(OSError):  # `run` reports a worker that has died
             self._connection.send(("stop", None))
 
     def go(self) -> None:
         """Let a worker go on that rests or waits for a verdict."""
-        with contextlib.suppress(OSError):  # it has died: the watcher is about to see it
+        with contextlib.suppress(OSError):  # `run` reports a worker that has died
             self._connection.send(("go", None))
 
     def pause(self) -> None:
@@ -153,8 +156,9 @@ class Worker:
     ) -> Iterator[Event]:
         """Do one job ("module:function"); no cell may take more than `limit` seconds of the worker's time.
 
-        The time between an event and the next question for one is nobody's. Where the job is not `timed`, the worker's
-        clock is not held against ours: on a machine that suspends processes the two drift apart, and no row is lost.
+        The time between an event and the request for the next one counts to no cell. Where the job is not `timed`, the
+        worker's clock is not compared with the watcher's, because the two drift apart on a machine that suspends
+        processes, and rows would be lost for no reason.
         """
         spent: dict[str | None, float] = defaultdict(float)
         cell: str | None = None
@@ -182,7 +186,7 @@ class Worker:
             except (EOFError, OSError):
                 yield Event("died", cell, self._last_words())
                 return
-            except Exception as error:  # an unreadable message: what sent it cannot be trusted any more
+            except Exception as error:  # the message cannot be read, and its sender is not trusted any more
                 self.kill()
                 yield Event("died", cell, f"sent something unreadable ({type(error).__name__}: {error})")
                 return
@@ -222,7 +226,7 @@ class Worker:
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
         if self._process.poll() is None:
-            self._process.terminate()  # its keeper ends what it started, and then itself
+            self._process.terminate()  # the worker's keeper ends all that the worker started, then itself
             try:
                 self._process.wait(timeout=3)
             except subprocess.TimeoutExpired:
@@ -230,7 +234,7 @@ class Worker:
                 self._process.wait()
 
     def close(self) -> None:
-        self._connection.close()  # an idle worker ends by itself when nobody speaks to it any more
+        self._connection.close()  # an idle worker ends by itself when its connection is closed
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
 """Plan a suite; foreign code runs in a process of its own, with a limit.
 
-Importing a file, reading a solver's `name`, asking `unsupported` and making a problem all run code of others. Whatever
-that code does, it ends as a reason in the list of what is left out.
+Foreign code runs when a file is imported, when a solver's `name` is read or its `unsupported` is asked, and when a
+problem is made. Whatever goes wrong there becomes a reason in the list of what is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.run.isolation import Worker
 from gfy.errors import GfyValueError
 
 JOB = "bench.run.planning:job"
-PLANNING_LIMIT = 60.0  # seconds that a stranger's import and answers may take
+PLANNING_LIMIT = 60.0  # seconds; the import and the answers of foreign code may take this long
 
 
 def planned(suite: Suite, memory: int | None = None, limit_s: float = PLANNING_LIMIT) -> Plan:

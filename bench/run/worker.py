@@ -1,8 +1,9 @@
 """Measure cells in a process that takes jobs from its watcher and reports the present cell.
 
-Started by `bench.run.isolation.Worker`, never by hand. It is two processes: a keeper that runs nothing but this file,
-and its child, which does the jobs. When the child ends, or the watcher goes away, the keeper ends everything that the
-child started, also what left its process group or its parent, and then itself.
+`bench.run.isolation.Worker` starts it, and it is never started by hand. It consists of two processes: a keeper that
+runs nothing but this file, and its child, which does the jobs. When the child ends, or the watcher goes away, the
+keeper ends everything that the child started, including processes that left its process group or its parent, and then
+itself.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Channel:
 
     def _say(self, kind: str, cell: str | None = None, value: Any = None) -> None:
         if os.getpid() != self._process:
-            os._exit(0)  # a solver forked and its child returned as well
+            os._exit(0)  # a solver forked, and its child returned here as well
         self._connection.send((kind, cell, value, time.perf_counter()))
 
     def _wait(self) -> None:
@@ -84,7 +85,8 @@ def limit_memory(allowed: int | None) -> None:
 
     if allowed is None:
         allowed = int(0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    # Private memory in use, not address space: CUDA and XLA reserve far more of the latter than they touch.
+    # The limit is on private memory in use and not on address space, since CUDA and XLA reserve far more
+    # address space than they use.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or allowed < most:
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, most))
@@ -98,7 +100,7 @@ def serve(connection: Connection) -> None:
         except (EOFError, OSError):
             return
         if kind != "job":
-            continue  # a stop that came after the last job had ended
+            continue  # this request to stop came after the last job had ended
         channel = Channel(connection)
         name, payload = content
         try:
@@ -118,7 +120,7 @@ def told(error: BaseException) -> str:
     except Exception:
         text = "its message cannot be read"
     if type(error).__module__ == "gfy.errors":
-        return text[:600]  # a sentence already
+        return text[:600]  # such a message is a sentence already
     return f"{type(error).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})"[:600]
 
 
@@ -142,7 +144,7 @@ def sweep(child: int) -> None:
     """End everything that a child of this process started; orphans of it have become children of this process."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    for _ in range(100):  # what is being started while the others are ended is found the next time
+    for _ in range(100):  # a process that is started meanwhile is found in the next round
         below = descendants(os.getpid())
         if not below:
             return
@@ -167,7 +169,7 @@ def keep(child: int, parent: int) -> NoReturn:
         ready, _, _ = select.select([0, heard], [], [], 1.0)
         said = os.read(heard, 64) if heard in ready else b""
         with contextlib.suppress(ChildProcessError):
-            while (done := os.waitpid(-1, os.WNOHANG))[0]:  # orphans of the child's are reaped as well
+            while (done := os.waitpid(-1, os.WNOHANG))[0]:  # orphans of the child are reaped as well
                 code = os.waitstatus_to_exitcode(done[1]) if done[0] == child else code
         if code is None and (0 in ready or signal.SIGTERM in said or os.getppid() != parent):
             code = -int(signal.SIGKILL)
@@ -189,9 +191,9 @@ def main() -> None:
     child = os.fork()
     if child:
         os.close(fd)
-        os.close(2)  # the child's words end with the child
+        os.close(2)  # the error stream ends when the child ends
         keep(child, parent)
-    os.setsid()  # what it sends to its group does not reach the keeper
+    os.setsid()  # signals that the child sends to its group do not reach the keeper
     _set(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:
         os._exit(1)
