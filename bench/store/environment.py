@@ -91,7 +91,8 @@ def machine_info() -> dict[str, Any]:
         "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
         "scaling": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo") or None,
-        # Two machines of one model are still two machines; the identity itself is nobody's business.
+        # Two machines of one model have different names. Only a hash of the machine's id is kept, since the
+        # id is private.
         "identity": hashlib.sha256(identity.encode()).hexdigest()[:8] if identity else None,
     }
 
@@ -145,7 +146,8 @@ def versions() -> dict[str, str]:
 def git() -> tuple[str | None, bool | None]:
     """Return the commit of this checkout and whether it has changes of its own; for an installed package, the
     commit that pip fetched it from, or (None, None)."""
-    if not (ROOT / ".git").exists():  # the folder of packages may lie inside the checkout of another project
+    # The folder of an installed package may lie inside the checkout of another project.
+    if not (ROOT / ".git").exists():
         return _installed_commit()
     commit = _run("git", "rev-parse", "HEAD")
     if not commit:

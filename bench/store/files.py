@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.store.media import visible
 from bench.store.schema import APPLICATION_ID, COLUMNS, REQUIRED, SCHEMA, RecordsError
 
-FIRST_SCHEMA = 1  # older files are not read
+FIRST_SCHEMA = 1  # files of an older schema are not read
 
 
 @contextmanager

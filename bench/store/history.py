@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = ("steady_s", "backward_s", "gap_rel", "grad_error")
-# A cell is the same where all of these are equal; times of two machines are never one history.
+# A cell is the same where all of these are equal. Times of two machines never belong to one history.
 CELL = (
     "kind", "machine", "problem", "problem_params", "seed", "solver", "solver_params", "gradient", "gradient_params",
     "backend", "device", "dtype", "tol", "max_steps",
@@ -38,7 +38,7 @@ def series(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     for identity, part in usable.groupby(list(CELL), dropna=False, sort=True):
         ordered = part.sort_values("created", kind="stable").drop_duplicates("git_commit", keep="last")
         name = label(dict(zip(CELL, identity, strict=True)))
-        while name in found:  # cells that differ in what the name does not say
+        while name in found:  # two cells may differ in a column that the name leaves out
             name += " (another)"
         found[name] = ordered
     return found

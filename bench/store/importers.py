@@ -22,7 +22,7 @@ from bench.store.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-# asv benchmark (the function's name) -> the column its number belongs to
+# For the name of an asv benchmark function, this is the column that its number belongs to.
 ASV_COLUMNS = {
     "time_solve": "steady_s",
     "time_value_and_grad": "backward_s",
@@ -121,7 +121,7 @@ def asv_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
         params = [[_literal(x) for x in values] for values in result.get("params") or []]
         values = result["result"] or [None]
         for number, combination in zip(values, itertools.product(*params), strict=False):
-            if number is None or number != number:  # n/a and NaN: not measured
+            if number is None or number != number:  # n/a and NaN say that it was not measured
                 continue
             row = cells.setdefault((suite, combination), _asv_cell(content, machine, suite, combination))
             column = ASV_COLUMNS.get(function)

@@ -16,7 +16,8 @@ from typing import Any
 
 from bench.store.schema import COLUMNS, KINDS, SCHEMA, STATUSES, RecordsError
 
-# Control characters (line breaks and tabs are text), and the marks that turn the direction of what follows.
+# These are the control characters (line breaks and tabs are text), and the marks that are invisible or change
+# the direction of the text after them.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -24,7 +25,7 @@ def canonical(value: Any) -> str:
     """Return JSON text that is equal for equal values: sorted keys, no spaces, NaN written as null."""
     try:
         return _encode(value)
-    except (TypeError, ValueError):  # numbers of numpy, sets, NaN and infinities: written out one by one
+    except (TypeError, ValueError):  # numbers of NumPy, sets, NaN and infinities are first made plain
         return _encode(_plain(value))
 
 

@@ -33,7 +33,8 @@ def export(sources: Sequence[File], out: File, force: bool = False) -> int:
             f"{target} exists and is left as it is: add --force to replace it, or choose another name."
         )
     frame = load(sources)
-    half = target.with_name(f".{target.name}.{os.getpid()}")  # renamed when whole: never half an export
+    # It gets its final name when it is complete, so that there is never a part of an export.
+    half = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if target.suffix == ".csv":
             texts = ["source", *(name for name, kind in COLUMNS.items() if kind in ("TEXT", "JSON"))]
@@ -92,17 +93,17 @@ def merge(out: File, sources: Sequence[File]) -> Merged:
 
 def verify(path: File) -> list[str]:
     """Return everything that is wrong with a store, one sentence each; the list is empty when it is sound."""
-    with opened(path) as connection:  # header, program, schema, tables and columns are checked on the way
+    with opened(path) as connection:  # `opened` checks the header, program, schema, tables and columns
         answers = [r[0] for r in connection.execute("PRAGMA integrity_check")]
         schema = schema_of(connection, Path(path))
         faults = [f"The file is damaged: {answer}." for answer in answers if answer != "ok"]
         faults += misfits(connection)
-    if schema not in (0, SCHEMA):  # the keys of the first schema cannot be made again
+    if schema not in (0, SCHEMA):  # the keys of the first schema cannot be computed again
         faults.append(
             f"The file has schema {schema}, not {SCHEMA}: `gfy records migrate {path}` rewrites it."
         )
     if faults:
-        return faults  # its rows are not what they seem
+        return faults  # the rows of such a file cannot be checked one by one
     frame = read(path)
     for row in plain_rows(frame):
         faults += row_faults(row)

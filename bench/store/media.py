@@ -1,8 +1,9 @@
 """Make any text harmless in a medium, with one function per medium: names are data.
 
-A solver, a problem or a reason may hold whatever its author wrote: control characters, half characters, markup,
-formulas, slashes. `visible` is applied where a text becomes part of a row, the others where a text leaves for their
-medium. HTML, Markdown and LaTeX belong to the pages and are escaped by `reports.pages`.
+The name of a solver or a problem, or a reason, may hold whatever its author wrote: control characters, half characters
+(single surrogates), markup, formulas, slashes. `visible` is applied where a text becomes part of a row; each other
+function is applied where a text is written to its medium. `reports.pages` escapes texts for HTML, Markdown and LaTeX,
+which belong to the pages.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from bench.store.files import check_header, schema_of, sentences
 from bench.store.keys import complete, content_hash
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
 
-# Inside `extra` in the first schema -> the column now.
+# For a name inside `extra` in the first schema, this is the column now.
 _FROM_EXTRA = {
     "attempt": "attempt", "repeat": "repeat_asked", "timeout": "timeout_s", "eager_s": "eager_s",
     "one_program_for_all_tolerances": "one_program", "backward_samples": "backward_samples",
@@ -37,7 +37,7 @@ _FACTS_OF_TRAINING = (
     "optimiser",
     "selection",
 )
-_RECIPES = (1, 2, 3)  # of the multilabel tables, as long as the first schema was written
+_RECIPES = (1, 2, 3)  # the recipes of the multilabel tables while the first schema was written
 
 
 def migrated(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _study(row: dict[str, Any]) -> None:
     row["loss"] = "gfy"
     if params["study"] == "time":
         row["kind"] = "training"
-    if params["study"] == "recipe":  # only the paper's effort was ever spent on these
+    if params["study"] == "recipe":  # these rows were measured with the paper's effort only
         constant = params["variant"] == "constant rate"
         effort = {"penalties": 5, "rates": 10, "seeds": [0, 1, 2], "decay": not constant}
         params |= effort | {"recipe": _RECIPES[-1]}
@@ -120,14 +120,15 @@ class Migrated(NamedTuple):
     """Count what became of the rows of a file."""
 
     rows: int
-    dropped: int  # older ones of two rows that say the same cell
+    dropped: int  # older rows of cells that have a newer row
 
 
 def migrate(path: str | PathLike[str], out: str | PathLike[str] | None = None) -> Migrated:
     """Rewrite a store of the first schema in this one, in its place or as another file.
 
-    The new file is written whole beside the old one and then put in its place: a kill leaves one or the other. A
-    store that has this schema already is written again just the same, without the room that replaced rows took.
+    The new file is written completely beside the old one and then put in its place, so that one of the two is there if
+    the process is killed. A store that has this schema already is also written again, without the space that replaced
+    rows took.
 
     Args:
         path: The store.
@@ -154,9 +155,7 @@ def migrate(path: str | PathLike[str], out: str | PathLike[str] | None = None) -
     ):
         schema = schema_of(connection, source)
         found = list(stored_rows(connection)) if schema else []
-        if (
-            out is None
-        ):  # what is still in the write-ahead log goes into the file that is about to be replaced
+        if out is None:  # the rows in the write-ahead log must be in the file before it is replaced
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     rows = found if schema == SCHEMA else [migrated(row) for row in found]
     newest = {row["key"]: row for row in sorted(rows, key=lambda row: str(row["created"]))}

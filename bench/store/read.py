@@ -57,8 +57,8 @@ def stored_rows(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
     """Open a store for reading, its header and schema checked; nothing is changed or left beside the file.
 
-    SQLite makes side files where it reads a write-ahead log. Without a log the file is read as one that does not
-    change; a log that no program has open is read from a copy.
+    SQLite creates files beside a store when it reads a write-ahead log. A store without a log is therefore read as a
+    file that does not change, and a store with a log that no program has open is read from a copy.
     """
     path = Path(path)
     check_name(path)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SCHEMA = 2
-APPLICATION_ID = 0x47465931  # "GFY1" in the header of every store tells a foreign SQLite file apart
+# "GFY1"; it is in the header of every store, and tells a store from other SQLite files.
+APPLICATION_ID = 0x47465931
 STATUSES = ("ok", "not converged", "timeout", "crashed", "not finite", "unsupported")
 
 
@@ -51,7 +52,8 @@ class Kind:
 
     about: str
     identity: tuple[str, ...]
-    compares: bool = False  # its rows measure a solver on an inner problem, so that choices can be ranked
+    # True where the rows measure a solver on an inner problem, so that choices can be ranked.
+    compares: bool = False
 
 
 SECTIONS = (

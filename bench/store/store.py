@@ -1,9 +1,9 @@
 """Write the result file of a run: rows are put, found by key, and survive a kill.
 
-Every `put` is a transaction of its own in SQLite's write-ahead log with `synchronous = NORMAL`: a row that was put is
-there after the process is killed at any moment, and no row is ever half there. Only a power failure may take the rows
-of the last moments with it, never the file: those cells are measured again by the same command. Waiting for the disk
-at every row (`FULL`) would cost about 20 times as much.
+Every `put` is a transaction of its own in SQLite's write-ahead log with `synchronous = NORMAL`. A row that was put is
+still there after the process is killed at any moment, and no row is ever stored in part. Only a power failure may lose
+the rows of the last moments, but never the file; the same command then measures those cells again. To wait for the disk
+at every row (`FULL`) would take about 20 times as long.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _INSERT = f"INSERT OR REPLACE INTO rows ({_NAMES}) VALUES ({', '.join('?' for _ 
 class Store:
     """Open or create the result file of one or many runs: `put` rows, query `has` and `get`, read `frame`.
 
-    Safe for several processes at once and for several threads of one process. Opening takes no longer for a store
-    of many rows than for an empty one.
+    Several processes at once, and several threads of one process, may use it. Opening takes no longer for a store of
+    many rows than for an empty one.
 
     Args:
         path: The file; it and its folder are made where they are missing.
@@ -81,11 +81,11 @@ class Store:
                 f"`gfy records migrate {self.path}` rewrites it, or choose another file."
             )
         if schema == 0:
-            run("PRAGMA page_size = 1024")  # rows of 1 to 3 kB leave the least room unused
+            run("PRAGMA page_size = 1024")  # bytes; rows of 1 to 3 kB then leave the least space unused
             run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
-        # A file that cannot be written is told now, not after the first measurement.
-        run("BEGIN IMMEDIATE")  # whoever comes second finds the table made
+        # A file that cannot be written raises here and not after the first measurement.
+        run("BEGIN IMMEDIATE")  # of two programs that create the file, the second finds the table
         if schema_of(self._connection, self.path) == 0:
             create(self._connection)
         grow(self._connection)
@@ -96,7 +96,8 @@ class Store:
         """Store one row in one transaction (a row of the same key is replaced), and return its key."""
         full = complete(row)
         with self._lock, sentences(self.path):
-            # A statement outside BEGIN is its own transaction: there whole after a kill, or not at all.
+            # A statement outside BEGIN is a transaction of its own: after a kill the row is there completely
+            # or not at all.
             self._connection.execute(_INSERT, list(full.values()))
         return str(full["key"])
 
