@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bench.plan.matrix import Cell, Plan
 
-# Seconds of one core, means over a run of the suite `default` on two cores of a small machine.
-COMPILED_S = 1.2  # a program that a framework stages: traced, lowered, compiled
-FIRST_S = 0.05  # a program that is called for the first time, the judging of its answers included
-TIMED_S = 0.05  # a program that is timed, with the machine to itself
-PROBLEM_S = 1.0  # a problem in one framework: its numbers, its start, the reference of its gradient
+# These are seconds of one core: the means of a run of the suite `default` on a small machine with two cores.
+COMPILED_S = 1.2  # to trace, lower and compile one program, in a framework that stages
+FIRST_S = 0.05  # to call one program for the first time and to judge its answers
+TIMED_S = 0.05  # to time one program, which has the machine to itself
+PROBLEM_S = 1.0  # to make one problem in one framework: its numbers, its start, the reference of its gradient
 STAGED = ("jax",)
 CORES = 2
 
@@ -33,7 +33,7 @@ def estimate(plan: Plan, cores: int = CORES) -> float:
         programs = {part for cell in group.cells for part in _programs(cell)}
         first = group.cells[0].columns
         if first.get("backend") in STAGED:
-            place = (first["problem"], first["dtype"], first["device"])  # whichever seed
+            place = (first["problem"], first["dtype"], first["device"])  # all seeds share these programs
             compiled |= {(*place, *part[:3]) for part in programs}
         prepared += PROBLEM_S + FIRST_S * len(programs)
         timed += TIMED_S * len(programs)

@@ -17,16 +17,16 @@ from bench.store.media import visible
 from gfy.errors import GfyValueError
 
 NAMED = ("problem", "family", "energy", "regularizer", "domain")
-FINEST = {"float64": 0.0, "float32": 1e-6}  # accuracy levels below these are not asked of a dtype
+FINEST = {"float64": 0.0, "float32": 1e-6}  # relative gap; a finer accuracy level is not asked of the dtype
 
 
 @dataclass(frozen=True)
 class Cell:
     """Describe one row to be: one solver and gradient mode on one problem at one tolerance, or a part of an experiment.
 
-    `columns` are the columns of the row that are known beforehand (all that determine it but the machine);
-    `problem` and `solver` are the texts from which a worker makes the objects, `work` is what an experiment's own
-    job is told, and `called` names a cell whose columns are not all known beforehand.
+    `columns` are the columns of the row that are known beforehand: all that determine it but the machine. `problem` and
+    `solver` are the texts from which a worker makes the objects. `work` is the input of an experiment's own job, and
+    `called` names a cell whose columns are not all known beforehand.
     """
 
     columns: dict[str, Any]
@@ -56,14 +56,17 @@ class Cell:
 class Settings:
     """Say how a group is measured."""
 
-    timeout: float = 60.0  # seconds a cell may take in all
+    timeout: float = 60.0  # seconds that a cell may take in all
     repeat: int = 7  # timed calls of each program
-    budget: float = 1.0  # seconds after which a program is not repeated any more (three calls at least)
-    memory: int | None = None  # bytes a worker may allocate
-    accuracy_only: bool = False  # no timings: several workers may run side by side
-    break_even: bool = False  # also call the program unstaged, to tell when staging pays
-    fresh_worker: bool = False  # a process of its own: the memory of compiled programs is given back
-    load_limit: float = 0.3  # cores busy with other work above which a timing is flagged
+    # Seconds; a program that has used them is timed no further, but for its first three samples.
+    budget: float = 1.0
+    # Bytes that a worker may allocate; None stands for four fifths of the machine's.
+    memory: int | None = None
+    accuracy_only: bool = False  # nothing is timed, so that several workers may run side by side
+    break_even: bool = False  # the program is also called without staging, to compute when staging pays
+    # The group has a new process, without the memory of programs that were compiled before.
+    fresh_worker: bool = False
+    load_limit: float = 0.3  # cores; a timing is flagged where other work keeps more than this many busy
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,8 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     named = solvers(entry.axes.get("solvers", suite.solvers))
     chosen = [(text, registry.make_solver(text)) for text in named]
     modes = [registry.make_gradient(text) for text in entry.axes.get("gradients", suite.gradients)]
-    modes.sort(
-        key=lambda mode: mode.name != "envelope"
-    )  # the cheapest first: it says whether the solver is too slow
+    # The cheapest mode comes first, since it shows whether the solver is too slow.
+    modes.sort(key=lambda mode: mode.name != "envelope")
     backends = [resolve(b, registry.BACKENDS, "backend") for b in entry.axes.get("backends", suite.backends)]
     dtypes = [resolve(d, ("float64", "float32"), "dtype") for d in axes["dtypes"]]
     tolerances = sorted((float(t) for t in axes["tolerances"]), reverse=True)
@@ -131,7 +133,8 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     registry.check_params(family, entry.params)
     ways = [(text, solver, mode, solver_columns(solver, mode)) for text, solver in chosen for mode in modes]
     probes: dict[float, int] = {}
-    asked: dict[tuple[int, str], str | None] = {}  # what a way says of the problem, whichever seed and dtype
+    # A refusal of a solver and a mode holds for every seed and dtype, so that it is asked once per backend.
+    asked: dict[tuple[int, str], str | None] = {}
     for seed in entry.axes.get("seeds") or suite.seeds or [suite.seed]:
         try:
             work = registry.make_problem(entry.family, entry.params, int(seed))
@@ -163,7 +166,8 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
                 if refused is not None:
                     found.left_out.append((Cell({**base, "tol": None}, entry.family, text), refused))
                     continue
-                # Unrolled steps are the same at every level, and so is their program: each level is judged.
+                # Unrolled steps and their program are the same at every level, so that each level costs
+                # little.
                 whole = suite.full_ladder or mode.name in ("envelope", "unrolled")
                 for tol in held if whole else held[-1:]:
                     cells.append(Cell({**base, "tol": tol}, entry.family, text))

@@ -32,7 +32,7 @@ from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
 
 BACKENDS = frameworks()
-SIZES = ("k", "batch", "rank")  # the parameters that every name of a problem shows
+SIZES = ("k", "batch", "rank")  # the name of every problem shows these parameters
 FAMILY_MODULES = (
     "quadratic",
     "linear",

@@ -1,6 +1,6 @@
 """Search the tolerance with which a solver meets an accuracy level; its tries are stored, and are not timed.
 
-A tolerance means something else to every solver. A solver that ends at its tolerance, says that it converged, and
+A tolerance means something different to each solver. A solver that ends at its tolerance, says that it converged, and
 misses the level by its certificate is measured again with a tighter tolerance; each row keeps what was tried before.
 """
 
@@ -13,8 +13,9 @@ from typing import Any
 from bench.plan.matrix import Cell
 
 MOST_TRIES = 4
-SMALLEST = {"float64": 1e-15, "float32": 1e-7}  # a tolerance that no gap in the dtype goes below
-USEFUL = 0.5  # of the gap before: a try that leaves more than this is the last
+# Relative gaps in this dtype do not get below this, so that no smaller tolerance is tried.
+SMALLEST = {"float64": 1e-15, "float32": 1e-7}
+USEFUL = 0.5  # part of the gap before; a try that leaves a larger gap is the last one
 
 
 def tightened(cell: Cell, row: Mapping[str, Any]) -> Cell | None:

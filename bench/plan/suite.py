@@ -14,7 +14,7 @@ from bench.plan.names import suggest
 from gfy.errors import GfyValueError
 
 FOLDER = Path(__file__).parent / "suites"
-OTHERS = "others"  # in the place of a family: every one that the suite does not name
+OTHERS = "others"  # as a family, this stands for every one that the suite does not name
 AXES = ("solvers", "gradients", "backends", "devices", "dtypes", "tolerances", "seeds")
 
 
@@ -24,7 +24,7 @@ class Entry:
 
     family: str
     params: dict[str, Any] = field(default_factory=dict)
-    axes: dict[str, list[Any]] = field(default_factory=dict)  # overrides of the suite's own lists
+    axes: dict[str, list[Any]] = field(default_factory=dict)  # lists that replace those of the suite
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,14 @@ class Suite:
     devices: list[str] = field(default_factory=lambda: ["cpu"])
     dtypes: list[str] = field(default_factory=lambda: ["float64"])
     tolerances: list[float] = field(default_factory=lambda: [1e-3, 1e-6, 1e-9])  # accuracy levels
-    full_ladder: bool = False  # every gradient mode at every level; else all but the envelope at the last
+    # If this is False, every mode but envelope and unrolled is measured at the tightest level only.
+    full_ladder: bool = False
     max_steps: int = 2000
     repeat: int = 7
     timeout: float = 60.0
     budget: float = 0.5
     seed: int = 0
-    seeds: list[int] = field(default_factory=list)  # more than the one seed
+    seeds: list[int] = field(default_factory=list)  # these replace `seed` where there are any
     limit: float = float("inf")  # seconds after which no row is measured a second time
     accuracy_only: bool = False
     break_even: bool = False

@@ -25,8 +25,8 @@ PROBE_SEED = 29
 class Instance:
     """Hold inner problems to solve: `inputs` are energy Inputs of NumPy float64 leaves, targets are [batch, k].
 
-    Usually there is one input. A sequence of them stands for steps of a training run: each is solved in turn,
-    from the last solution where `warm`, else from scratch.
+    Usually there is one input. A sequence of inputs stands for the steps of a training run. They are solved one after
+    the other, each from the solution before it where `warm` is True, and otherwise from scratch.
     """
 
     problem: InnerProblem
@@ -69,7 +69,7 @@ class Family:
     about: str
     build: Any  # (rng, **params) -> Instance
     defaults: Params = field(default_factory=dict)
-    exact: bool = True  # whether another machine makes the same numbers, but for a few roundings
+    exact: bool = True  # whether every machine makes the same numbers, apart from a few rounding errors
 
     def make(self, rng: np.random.Generator, **params: Any) -> Instance:
         for name in COUNTS:

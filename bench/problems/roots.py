@@ -1,6 +1,6 @@
 """Make problems with an f-divergence on the simplex, and solve them by a fixed number of bisections.
 
-The bisection is what a user writes in 15 lines, the competitor of the bracketed Newton root.
+A user can write this bisection in 15 lines; the bracketed Newton root of this library is compared with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Setting:
 def bisected(theta: Any, prior: Any, f: str, halvings: int) -> Any:
     """Return p [..., k] with p_j = q_j (f')^-1(theta_j - tau), tau after so many halvings of a bracket of its own.
 
-    f' is written without its constant, which tau takes up. There is no stopping rule: each halving costs the same.
+    f' is written without its additive constant, which becomes a part of tau. There is no stopping rule, so that every
+    call takes the same number of steps.
 
     Args:
         theta: Scores, [..., k].
