@@ -1,4 +1,4 @@
-"""`python -m bench.gates.auto_choice STORE`: `Auto` against the best of our solvers, by stored rows."""
+"""Compare `Auto` with the best of our solvers, by stored rows: `python -m bench.gates.auto_choice STORE`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-MOST = 1.3  # times the best of ours
-LEAST_S = 1e-4  # seconds by which two may differ at any ratio: the noise of a call
+MOST = 1.3  # `Auto` may take at most this many times as long as the best of our solvers
+LEAST_S = 1e-4  # seconds; a smaller difference is the noise of a call and counts at no ratio
 GROUP = ("problem", "seed", "backend", "device", "dtype", "gradient", "tol")
 
 

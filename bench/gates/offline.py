@@ -1,6 +1,6 @@
 """Write asv's stored results as one page that needs no network: one table per benchmark, one column per commit.
 
-asv's own dashboard takes its scripts from other hosts. `python -m bench.gates.offline RESULTS HTML` (the last step of
+asv's own dashboard loads its scripts from other hosts. `python -m bench.gates.offline RESULTS HTML` (the last step of
 `nox -s asv_publish`) writes HTML/index.html without scripts, and keeps asv's dashboard beside it as online.html.
 """
 

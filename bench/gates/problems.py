@@ -7,7 +7,7 @@ from dataclasses import replace
 from bench.plan.registry import make_problem, plugin_families, plugin_solvers, solver_classes
 from bench.problems.base import Named
 
-# Scores u of standard deviation 2 and factors A of standard deviation 1: the strong interactions of the bars.
+# The bars use strong interactions: scores u have standard deviation 2, and factors A standard deviation 1.
 STRONG = {"active": 0.6170750774519738, "strength": 1.0}
 SIZED = {"pairwise-gini": STRONG, "pairwise-shannon": STRONG}
 
@@ -32,9 +32,7 @@ def make(family: str, k: int, batch: int, rank: int | None = None, seed: int = 0
     low_rank = family.startswith("pairwise")
     params = {"k": k, "batch": batch} | SIZED.get(family, {}) | ({"rank": rank or 1} if low_rank else {})
     work = make_problem(family, params, seed, draw=(seed, k, batch, params.get("rank", 0)))
-    return replace(
-        work, unusual=()
-    )  # strong interactions are what the gates always measure: names show sizes alone
+    return replace(work, unusual=())  # all gates measure strong interactions: names show the sizes only
 
 
 def trained(k: int, batch: int, rank: int = 1, seed: int = 3) -> Named:

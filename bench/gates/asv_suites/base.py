@@ -2,7 +2,7 @@
 
 GFY_ASV_PROFILE chooses the cells, and the parameter lists hold only those: `fast` (one size, double precision, no
 peers, under ten minutes on two cores), `regular` (all that this machine can measure), `full` (every device by name). A
-cell that cannot be measured all the same is `n/a`: `setup` raises NotImplementedError with the reason.
+listed cell that cannot be measured is shown as `n/a`: `setup` raises NotImplementedError with the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def need(backend: str) -> tuple[str, str]:
     framework, _, device = backend.partition(":")
     if importlib.util.find_spec(framework) is None:
         raise NotImplementedError(f"{framework} is not installed")
-    # The driver is asked first: it answers at once, whereas starting a framework takes seconds per cell.
+    # The driver is asked first, since it answers at once, while to start a framework takes seconds per cell.
     if device != "cpu" and (not gpus() or device not in devices(framework)):
         raise NotImplementedError(f"{framework} sees no {device} device")
     return framework, device

@@ -39,7 +39,8 @@ class _Solve(_Warm):
         work = self.prepared.work
         return worst_gap(work.problem, work.inputs, self.call().p)
 
-    # Its meaning lives in the certificate and the workloads, outside this file: raise it with them.
+    # The meaning of this number depends on the certificate and the problems, outside this file: raise the
+    # version with them.
     track_certified_gap.version = "1"  # type: ignore[attr-defined]
     track_certified_gap.unit = "relative gap"  # type: ignore[attr-defined]
 
@@ -88,7 +89,7 @@ class Memory(_Warm):
         self.call()
 
 
-if DEVICES:  # asv wants no suite without cells
+if DEVICES:  # asv does not accept a suite without cells
 
     class DeviceMemory(_Warm):
         """Measure the peak of the device's own memory, where it keeps statistics."""

@@ -94,7 +94,8 @@ def run(bars: Sequence[Bar], scale: Scale, store: str | None = None) -> list[Lin
 def _kept(path: str | None, whole: bool) -> Iterator[str | None]:
     """Return where the rows go: a whole run is written beside the file and replaces it once it has ended.
 
-    A published table is so of one run and one commit; a run that breaks off leaves the file as it was.
+    A published table therefore holds the rows of one run at one commit, and a run that ends early leaves the file
+    unchanged.
     """
     if path is None or not whole:
         yield path

@@ -14,9 +14,9 @@ from bench.plan.registry import make_solver
 from bench.problems.base import Named
 
 TARGET = 1e-10  # the relative certified gap at which all are compared
-# Adapters that run on the host, an example at a time: staging them would only add a callback to their time.
+# These adapters run on the host, with one example at a time; staging would only add the time of a callback.
 ON_HOST = ("ScipyLBFGSB",)
-_CLIMB_S = 20.0  # seconds in which a contender finds its tolerance
+_CLIMB_S = 20.0  # seconds; the search for the tolerance of a contender may take this long
 
 Build = Callable[[float], tuple[Contender, Callable[[], Any]]]
 

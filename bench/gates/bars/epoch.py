@@ -12,8 +12,8 @@ from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.measure.certification import worst_gap
 
 BATCH = 32
-HAND_GAP = 1e-6  # relative, what both solve the inner problems of a training step to
-HAND_LADDER = (5, 10, 15, 20, 30, 50, 100, 200)  # steps that a loop by hand may take
+HAND_GAP = 1e-6  # relative gap; both sides solve the inner problems of a training step to it
+HAND_LADDER = (5, 10, 15, 20, 30, 50, 100, 200)  # numbers of steps that are tried for the loop by hand
 
 
 def _yeast(scale: Scale) -> tuple[Any, Any]:
@@ -85,7 +85,7 @@ def _epoch(scale: Scale) -> list[Line]:
     steps, gap = hand_steps(problem, _epoch_of(X, y, ours_loss)(), X)
     losses: dict[str, Callable[[Any, Any, Any], Any]] = {
         "our loss": ours_loss,
-        # both heads of the network take part, as they do in ours
+        # both outputs of the network are used, as in our loss
         "binary_cross_entropy": lambda u, A, target: cross(u + A, target),
         "an inner loop by hand": lambda u, A, target: hand_loss(u, A, target, steps),
     }

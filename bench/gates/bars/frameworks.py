@@ -14,9 +14,10 @@ from bench.plan.suite import read
 from bench.problems.base import Named
 
 NAME = "frameworks"
-TIMES = 2.0  # how many times as long as JAX torch may take
-APART_S = 4e-4  # the difference that is allowed at any ratio: calls of eager torch that no solver can save
-WARM = 8  # calls after which torch has settled on the faster of its two ways
+TIMES = 2.0  # torch may take at most this many times as long as JAX
+# Seconds; this difference is allowed at any ratio, for calls of eager torch that no solver can save.
+APART_S = 4e-4
+WARM = 8  # calls; after these, torch uses the faster of its two ways
 TOL, MAX_STEPS = 1e-8, 1_000  # the library's own defaults
 
 

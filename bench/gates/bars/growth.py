@@ -16,7 +16,7 @@ from bench.gates.problems import make
 from bench.measure.programs import set_up
 from bench.problems.base import Named
 
-_COPIES = 8  # of 16 MB at k = 1e6: more than caches hold
+_COPIES = 8  # copies of the inputs, 16 MB each at k = 1e6; together they are larger than the caches
 
 
 def _growth(scale: Scale) -> list[Line]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.measure.clock import Program, rotate
 
-# From loose to tight: a contender is timed at the loosest one whose certificate meets the target.
+# The tolerances go from loose to tight; a contender is timed at the loosest one whose certificate meets the target.
 LADDER = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
 
 
@@ -24,8 +24,9 @@ class Contender:
     ours: bool = True
     backend: str = ""
     tol: float | None = None
-    gap: float | None = None  # certified, relative, the largest of the batch
-    scale: float = 1.0  # seconds are multiplied by this: a loop over examples may be timed on a part of them
+    gap: float | None = None  # the largest certified relative gap of the batch
+    # The seconds are multiplied by this, where a loop over examples is timed on a part of them.
+    scale: float = 1.0
     note: str = ""
     program: Program = field(init=False)
 
@@ -70,9 +71,9 @@ def to_accuracy(
 ) -> Contender:
     """Return the contender at the loosest tolerance whose certificate meets `target`.
 
-    `build(tol)` gives a contender and what returns its p. One that meets it nowhere is returned at the loosest
-    tolerance that is about as good as its best, its gap above the target and a note saying so. The climb ends
-    where tighter tolerances helped no more, or after `patience_s` seconds.
+    `build(tol)` returns a contender and a function that returns its p. A contender that meets the target at no
+    tolerance is returned at the loosest one that is about as good as its best, with its gap above the target and a note
+    that says so. The search ends where tighter tolerances help no more, or after `patience_s` seconds.
     """
     tried: list[Contender] = []
     stuck, best, start = 0, np.inf, time.perf_counter()
@@ -84,7 +85,7 @@ def to_accuracy(
         if contender.gap <= target:
             return contender
         tried.append(contender)
-        # Loose tolerances often end at one and the same iterate: that is not yet being stuck.
+        # Several loose tolerances often end at the same iterate, which does not yet count as stuck.
         stuck = 0 if contender.gap < best or tol > target else stuck + 1
         best = min(best, contender.gap)
     chosen = next(c for c in tried if c.gap is not None and (c.gap <= 2.0 * best or not np.isfinite(best)))

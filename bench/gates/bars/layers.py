@@ -1,8 +1,8 @@
 """Measure forward and backward of 64 dense box QPs with dp*/dv, against the differentiable layers people use.
 
-All differentiate the same number, <c, p*(u, U)> for a fixed c, in u and U. The truth is the system of the free
-coordinates, written out in NumPy at another code's solution; derivatives in U are compared by their symmetric parts,
-because layers differ in what they make of a symmetric matrix.
+All differentiate the same number, <c, p*(u, U)> for a fixed c, in u and U. The true derivative comes from the linear
+system of the free coordinates, written out in NumPy at the solution of another code. Derivatives in U are compared by
+their symmetric parts, because layers differ in what they make of a symmetric matrix.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _jaxopt(workload: Named, cotangent: np.ndarray, tol: float) -> Call:
     from solvers.peers.jaxopt_shared import jaxopt
 
     library, k = jaxopt(), workload.k
-    from jaxopt.linear_solve import solve_lu  # its default stops at an error of 1e-4
+    from jaxopt.linear_solve import solve_lu  # jaxopt's default stops at an error of 1e-4
 
     solver = library.BoxCDQP(maxiter=10_000, tol=tol, implicit_diff_solve=solve_lu)
 
@@ -256,7 +256,7 @@ def _measure(scale: Scale) -> list[Line]:
             try:
                 made = partial(peer, workload, cotangent)
                 everyone.append(_most_accurate(name, made, truth, False, ""))
-            except Exception as error:  # a peer that breaks down is told in the line, and the others go on
+            except Exception as error:  # the line names a peer that fails, and the others go on
                 absent.append(f"{name} failed: {type(error).__name__}: {error}".splitlines()[0])
     take_turns(everyone, scale.rounds, min(scale.slice_s, 0.1), patience_s=2.0)
     return _lines(workload, truth, everyone, absent)

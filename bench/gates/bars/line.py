@@ -23,8 +23,8 @@ class Line:
     detail: str = ""
     workload: Named | None = None
     contenders: tuple[Contender, ...] = ()
-    missing: str = ""  # why it could not be measured: then it counts as fallen short
-    reason: str = ""  # where the bar allows it: the known reason for falling short
+    missing: str = ""  # why it could not be measured; such a line counts as short
+    reason: str = ""  # the known reason for which the bar allows the line to fall short
 
     @property
     def holds(self) -> bool:

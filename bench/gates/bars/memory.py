@@ -1,7 +1,7 @@
 """Measure peak memory in a process per measurement, so that earlier allocations cannot hide it.
 
-XLA states what a compiled program needs (arguments, results and temporaries together); for torch the resident
-set of the process is watched, above what it was once libraries and inputs were there.
+For JAX, XLA states what the compiled program needs: arguments, results and temporaries together. For torch, the
+resident set of the process is watched, less what it was when libraries and inputs were loaded.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     small, function_small = _work(
         request | {"k": 8, "batch": 2} | ({"steps": 4} if "steps" in request else {})
     )
-    function_small(small)  # libraries load and thread pools start on the first call
+    function_small(small)  # the first call loads libraries and starts thread pools
     with Watch() as watch:
         function(v)
     return {"peak": inputs + watch.grown, "inputs": inputs, "how": "resident set of the process"}

@@ -20,9 +20,11 @@ BOX_CODES = (
 SIMPLEX_CODES = ("Daqp", "Quadprog", "Piqp", "Moreau", "Osqp", "Proxsuite", "Qpax")
 LIFTED_CODES = ("MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Moreau", "Osqp", "Clarabel", "Proxsuite")
 SAME_IDEA = ("JaxoptBisection", "ScipyFindRoot", "torch bisection")
-CALL_S = 1e-4  # what a call costs before any work: beside a solve as short as this, twice as fast is asked and not 3 x
-_SLICE_S, _REST_S = 0.1, 1.5  # seconds of a turn, and after which a slow contender rests
-_LARGE, _EXAMPLES = 64, 16  # coordinates from which loops over examples are timed on so many of them
+# Seconds; a call takes this long before any work. For solves of at most twice this, a bar of 3 x becomes 2 x.
+CALL_S = 1e-4
+_SLICE_S, _REST_S = 0.1, 1.5  # seconds of a turn, and seconds after which a contender is timed no further
+# Above the first number of coordinates, loops over examples are timed on the second number of examples.
+_LARGE, _EXAMPLES = 64, 16
 
 
 def against(

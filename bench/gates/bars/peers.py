@@ -240,7 +240,8 @@ HOST = (
     "scipy L-BFGS-B", "cvxpy + Clarabel", "MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Moreau", "Osqp", "Clarabel",
     "Proxsuite", "ScipyFindRoot", "torch bisection",
 )  # fmt: skip
-# Those whose time is not proportional to the number of examples, or who are close rivals: timed on the whole batch.
+# These are timed on the whole batch, because their time is not proportional to the number of examples or they
+# are close rivals.
 WHOLE = (
     "MujocoBoxQP", "jaxopt MirrorDescent", "ScipyFindRoot", "JaxoptBisection", "torch bisection", "ByHand",
     "ByHand in JAX", "JaxoptBoxCDQP",
@@ -252,8 +253,8 @@ def peers(
 ) -> tuple[list[Contender], list[str]]:
     """Return the peers of these names that are installed and run, certified, and a sentence for each other one.
 
-    Where `examples` is given, a code that works off one example after another (on every core that it uses) is timed on
-    the first few: its seconds are scaled to the batch, and it says so.
+    Where `examples` is given, a code that solves one example after another (on every core that it uses) is timed on the
+    first few. Its seconds are scaled to the batch, and its note says so.
     """
     found, absent = [], []
     for name in names:
@@ -265,7 +266,7 @@ def peers(
         part = workload.first(examples or 0) if short else workload
         try:
             contender = certified(part, make(part, scale), target)
-        except Exception as error:  # a peer that breaks down is told in the line, and the others go on
+        except Exception as error:  # the line names a peer that fails, and the others go on
             absent.append(f"{name} failed: {type(error).__name__}: {error}".splitlines()[0])
             continue
         if part is not workload:

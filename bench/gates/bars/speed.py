@@ -29,7 +29,7 @@ class Race:
     ours: tuple[str, ...]
     peers: tuple[str, ...]
     bar: float
-    examples: int | None = None  # loops over examples may be timed on the first few
+    examples: int | None = None  # where given, loops over examples are timed on the first few, this many
 
 
 def race(name: str, workload: Named, rules: Race, scale: Scale) -> list[Line]:
@@ -52,7 +52,7 @@ def _against(
     everyone: Sequence[Contender],
 ) -> Line:
     best = fastest(qualified(home))
-    # Where no peer reaches the accuracy, the fastest of them is still to be beaten, by a better certified answer.
+    # Where no peer reaches the accuracy, ours must still be faster than the fastest peer, whose gap is larger.
     rival = fastest(qualified(away)) or fastest(c for c in away if c.gap is not None and c.gap < 1.0)
     what = f"{workload.name}: best of ours against the fastest peer"
     if best is None or rival is None:

@@ -1,8 +1,8 @@
 """Measure what a user waits for before anything is computed: the import, the help, and new shapes in JAX outside jit.
 
-Each is measured in fresh processes; imports by the processor time of the fastest, so that other work does not count.
-An installed package has its bytecode, so that the processes write it to a folder of their own and all but the first
-find it there, whatever the environment says of bytecode.
+Each is measured in new processes. An import is measured by the processor time of the fastest process, so that other
+work of the machine does not count. An installed package has its bytecode; therefore the processes write bytecode to a
+folder of their own, where all but the first find it, even where the environment forbids bytecode.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 from bench.gates.bars.line import Bar, Line, Scale
 
 IMPORT_S = 0.3
-SHAPE_S, SHAPE_MB = 0.3, 3.0  # per new shape of an eager loss in JAX: 300 MB for a hundred
-_WARM = 3  # shapes that are not counted: they load the libraries
+SHAPE_S, SHAPE_MB = 0.3, 3.0  # seconds and MiB per new shape of an eager loss in JAX: 300 MiB for 100 shapes
+_WARM = 3  # the first shapes load the libraries and are not counted
 
 
 def _processor_seconds(command: list[str], bytecode: str) -> float:

@@ -12,7 +12,7 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    with suppress(ValueError):  # tests/conftest.py offers it too, when both folders are run at once
+    with suppress(ValueError):  # tests/conftest.py adds the same option when both folders run at once
         parser.addoption("--device", default="cpu", help="where the arrays live: cpu, cuda (default cpu)")
     parser.addoption("--tiny", action="store_true", help="small sizes: shows that every benchmark runs")
 

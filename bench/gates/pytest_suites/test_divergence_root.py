@@ -1,6 +1,6 @@
 """Time the argmax map of f-divergences on the simplex: one bracketed Newton root beside bisections of a fixed length.
 
-As many halvings as float64 has bits to find; `gfy reproduce roots` times the fewest that certify.
+The bisection gets enough halvings for all bits of float64; `gfy reproduce roots` times the fewest that certify.
 """
 
 from __future__ import annotations

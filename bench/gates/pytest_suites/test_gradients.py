@@ -17,7 +17,7 @@ from bench.plan.registry import make_solver
 from bench.problems.base import Named
 from gfy.backend import leaves
 
-# family -> full sizes, tiny sizes (k, batch, rank), the solver
+# For each family: the full sizes and the tiny sizes (k, batch, rank), and the solver.
 GROUPS: dict[str, tuple[tuple[int, int, int | None], tuple[int, int, int | None], str]] = {
     "pairwise-gini": ((174, 64, 1), (12, 4, 1), "DualNewton"),
     "dense-gini": ((50, 64, None), (8, 4, None), "ProjectedNewton"),

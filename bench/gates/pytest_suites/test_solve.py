@@ -39,7 +39,7 @@ GROUPS = {
     "simplex-gini": Group((200, 32, None), (12, 4, None), ("ProjectedGradient", "Auto"), JAXOPT),
     "concave-spen": Group((64, 64, None), (8, 4, None), ("DualNewton",), JAXOPT),
 }
-for _family, _solver in registered():  # what other packages register competes too
+for _family, _solver in registered():  # solvers of other packages are compared too
     _known = GROUPS.get(_family, Group((64, 64, None), (8, 4, None), (), ()))
     GROUPS[_family] = _known._replace(ours=(*_known.ours, _solver))
 OURS = [(family, s, b) for family, group in GROUPS.items() for s in group.ours for b in ("jax", "torch")]
@@ -58,7 +58,7 @@ def run(benchmark: Any, work: Named, contender: Contender) -> None:
     facts = {"solver": contender.name, "backend": contender.backend, "tol": contender.tol, "gradient": "none"}
     benchmark.extra_info.update(work.columns | facts | {"gap_rel": contender.gap})
     benchmark.pedantic(contender.call, rounds=5, warmup_rounds=1)
-    if contender.ours:  # a peer that falls short shows it in the table
+    if contender.ours:  # the table shows which peers fall short
         assert contender.gap is not None
         assert contender.gap <= TARGET, f"{contender.name} {contender.note}"
 

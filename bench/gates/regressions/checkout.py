@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gfy.errors import GfyValueError
 
-HERE = "."  # stands for the working copy as it is, uncommitted changes included
+HERE = "."  # this name stands for the working copy as it is, uncommitted changes included
 
 
 def git(repo: Path, *args: str) -> str:

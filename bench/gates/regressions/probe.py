@@ -1,7 +1,8 @@
 """Run inside one of the two checkouts: prepare a cell and time it on request, one JSON line at a time.
 
-Started by path with the checkout first on PYTHONPATH, so that `gfy` and `solvers` come from that commit. The package
-`bench` is the asking copy's: both commits do the same work on the same bytes, under the same clock and judge.
+It is started by its path, with the checkout first on PYTHONPATH, so that `gfy` and `solvers` come from that commit. The
+package `bench` is that of the copy that asks, so that both commits do the same work on the same bytes, under the same
+clock and judge.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# metric -> (how its change is shown, the change that matters, what is too small to matter at all)
+# For each metric: how its change is shown, the change that matters, and the value up to which all count as equal.
 METRICS = {
     "time": ("ratio", 0.05, 0.0),
     "gradient time": ("ratio", 0.05, 0.0),
@@ -16,7 +16,8 @@ METRICS = {
     "gradient error": ("decades", 0.5, 1e-12),
     "argmax gradient error": ("decades", 0.5, 1e-10),
 }
-WIDE = 3.0  # an interval that crosses a limit of what matters and is wider than this many limits says nothing
+# An interval that crosses a limit of what matters says nothing when it is wider than this many limits.
+WIDE = 3.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ def interval(
 ) -> tuple[float, float, float]:
     """Return the median of paired differences and its bootstrap interval.
 
-    `groups` holds one array of differences a launch of the two processes: launches are resampled first, then
-    the rounds within, because two processes of the very same code differ by their memory layout.
+    `groups` holds one array of differences per launch of the two processes. The launches are resampled first, then the
+    rounds within each, because two processes of the same code differ in speed by their memory layout.
     """
     rng = np.random.default_rng(seed)
     table = np.asarray(groups)  # [launches, rounds]
@@ -73,8 +74,8 @@ def interval(
 def decide(low: float, high: float, limits: tuple[float, float]) -> str:
     """Return what an interval of the change means, given the limits beyond which a change matters.
 
-    An interval beyond a limit is a verdict. One that lies between the limits, or is narrow, is `same`; a wide one that
-    crosses a limit allows for a change that matters and for none, so that nothing can be told.
+    An interval beyond a limit is `worse` or `better`. An interval between the limits, or a narrow one, is `same`. A
+    wide interval that crosses a limit is `cannot tell`, since the change may matter or not.
 
     Example:
         >>> decide(-0.01, 0.02, (-0.05, 0.05)), decide(-1.6, 1.4, (-0.05, 0.05)), decide(0.2, 0.3, (-0.05, 0.05))
