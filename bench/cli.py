@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# One module bench.commands.<verb> each; it offers `app` (a typer.Typer) or a function called like the verb.
+# Each verb is a module bench.commands.<verb>, which offers `app` (a typer.Typer) or a function with the name
+# of the verb.
 VERBS = {
     "compare": "Measure which solver and which gradient mode is fastest on which problem, and write the report.",
     "report": "Turn stored rows into a page, figures and tables.",
@@ -98,7 +99,7 @@ def gfy(
     """
 
 
-# What a system says of a file that someone named, and that this program cannot mend.
+# These are the errors that a system gives for a file that a user named; this program cannot correct them.
 OF_A_FILE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EROFS}
 
 
@@ -130,7 +131,8 @@ def main() -> None:
             raise
         from bench.store.media import visible
 
-        typer.echo("\n".join(map(visible, said.split("\n"))), err=True)  # a file's name may hold anything
+        # The name of a file may hold control characters.
+        typer.echo("\n".join(map(visible, said.split("\n"))), err=True)
         raise SystemExit(2) from None
 
 

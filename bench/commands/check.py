@@ -35,7 +35,7 @@ def check(
 
         gfy check my/solver.py:Mine --backend torch
     """
-    # the checks are stated in float64; read when JAX is imported
+    # The checks are stated in float64, and JAX reads this variable when it is imported.
     os.environ.setdefault("JAX_ENABLE_X64", "1")
 
     from rich.console import Console

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 Many = "the option may be repeated"
-BESIDE = 2  # groups that are prepared side by side, at most: each has both frameworks in its memory
+BESIDE = 2  # groups; at most this many are prepared side by side, as each holds both frameworks in memory
 
 
 def compare(
@@ -179,7 +179,7 @@ def measure(
 
     with Store(out / "compare.sqlite") as store:
         env = compilation_cache()
-        # Timed calls have the machine to themselves; what comes before and after them is done side by side.
+        # Timed calls have the machine to themselves; the work before and after them is done side by side.
         beside = jobs if suite.accuracy_only else min(BESIDE, environment.cores())
         executor = make_executor(store, environment.row_facts(), scheduler, beside, env=env)
         executor.refuse(plan.left_out)

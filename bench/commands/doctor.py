@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import typer
 
-# library -> (what it is for, the optional group of pyproject that brings it)
+# For each library: what it is for, and the optional group of pyproject that installs it.
 OPTIONAL = {
     "jax": ("the JAX backend", "jax"),
     "torch": ("the torch backend", "torch"),
@@ -107,7 +107,7 @@ def threads() -> list[str]:
     import numpy as np
     from threadpoolctl import threadpool_info
 
-    np.ones((2, 2)) @ np.ones((2, 2))  # wakes BLAS up
+    np.ones((2, 2)) @ np.ones((2, 2))  # this product makes sure that BLAS is loaded
     return [
         f"{p['internal_api']} {p.get('version') or ''}: {p['num_threads']} threads" for p in threadpool_info()
     ]

@@ -105,7 +105,7 @@ def show_multilabel(options: Options, rows: pd.DataFrame) -> None:
             typer.echo(f"wrote {pages.write_study(rows, name, options.out, options.datasets)}")
     elif options.quick:
         typer.echo(pages.page(rows, options.datasets, options.tables))
-    else:  # the files hold all that is stored, not only what was asked for this time
+    else:  # The files hold all that is stored, and not only what this command asked for.
         for path in pages.write_multilabel(rows, options.out):
             typer.echo(f"wrote {path}")
 

@@ -57,7 +57,7 @@ def check(
     from bench.run.worker import limit_memory
     from bench.sharing.check import check as look
 
-    limit_memory(None)  # a row may ask for a problem that no machine can hold
+    limit_memory(None)  # a row may name a problem that no machine can hold in memory
     refused = False
     for path in packs:
         found = look(path, solve, lambda text: typer.echo(text, err=True))

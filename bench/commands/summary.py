@@ -13,7 +13,7 @@ from bench.commands.terminal import show
 if TYPE_CHECKING:
     import pandas as pd
 
-GOOD = 1e-6  # relative certified gap at which times are compared in the summary
+GOOD = 1e-6  # relative certified gap; the summary compares the times that reach it
 COLUMNS = ("for", "problem", "with", "device", "dtype", "use", "mode", "time", "next", "gap", "error")
 
 

@@ -1,6 +1,6 @@
 """Read an ARFF file (dense or sparse rows) as a table of numbers with named columns.
 
-Names are taken from a tokenizer, not from a regular expression over the line: Mulan's files quote
+A tokenizer reads the names, and not a regular expression over the line, because Mulan's files quote
 names that hold spaces and escaped apostrophes ('Swainson\\'s Thrush').
 
 Shapes: n rows, c columns -> values float64 [n, c].
@@ -139,7 +139,8 @@ def _tokens(text: str, separators: str) -> Iterator[str]:
                 quote = ""
             else:
                 token.append(letter)
-        elif letter in "'\"" and (not token or token[-1].isspace()):  # not the one inside O'Brien
+        elif letter in "'\"" and (not token or token[-1].isspace()):
+            # an apostrophe inside a word opens no quote
             quote, started = letter, True
         elif letter in separators:
             if started:

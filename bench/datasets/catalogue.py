@@ -1,7 +1,7 @@
 """List the datasets, the files of each, where they are published and their SHA-256.
 
-A file has one relative path, the same under `--data-dir`, under GFY_DATA, in the user cache and below a
-base URL that replaces the public homes.
+A file has one relative path, which is the same under `--data-dir`, under GFY_DATA, in the user cache and below a base
+URL that replaces the public addresses.
 """
 
 from __future__ import annotations

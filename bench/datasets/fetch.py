@@ -1,7 +1,7 @@
 """Fetch a dataset from its public address so that a file is either complete and right, or absent.
 
-pooch downloads next to the target, checks the SHA-256 and only then moves the file to its place. What
-arrived before a broken connection is kept beside it (`*.part`) and the next attempt asks for the rest.
+pooch downloads next to the target, checks the SHA-256 and only then moves the file to its place. The part that arrived
+before a broken connection is kept beside it (`*.part`), and the next attempt asks for the rest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ class ResumingDownloader:
     part: Path
     attempts: int = 3
     timeout: float = 30.0
-    most_bytes: int = (
-        2**30
-    )  # what a file may have at the most: an answer without an end must not fill the disk
+    # A file may have at most this many bytes, so that an answer without an end does not fill the disk.
+    most_bytes: int = 2**30
     progress: Callable[[int, int | None], None] | None = None
 
     def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> None:
@@ -51,7 +50,8 @@ class ResumingDownloader:
                 raise
             except requests.exceptions.HTTPError as error:
                 status = error.response.status_code if error.response is not None else 0
-                if status == 416:  # what we kept does not fit what is there now: start afresh
+                # The part that was kept does not fit the file on the server, so that the download starts again.
+                if status == 416:
                     self.part.unlink(missing_ok=True)
                 elif 400 <= status < 500:
                     raise FetchError(f"{url} answered {status}; is the address right?") from error
@@ -68,7 +68,7 @@ class ResumingDownloader:
 
         have = self._kept()
         headers = {"Range": f"bytes={have}-"} if have else {}
-        # Identity: with a compressed answer the byte positions would not be the file's.
+        # In a compressed answer the byte positions would not be those of the file.
         headers["Accept-Encoding"] = "identity"
         with requests.get(url, headers=headers, stream=True, timeout=self.timeout) as answer:
             answer.raise_for_status()
@@ -187,7 +187,7 @@ def fetch_file(
     except FetchError:
         raise
     except ValueError as error:
-        # The bytes are all there and wrong: going on from them could never end well.
+        # All bytes are there and they are wrong, so that a later attempt must not continue from them.
         part.unlink(missing_ok=True)
         raise FetchError(
             f"{url} is not the file it should be (its SHA-256 differs); nothing was kept"

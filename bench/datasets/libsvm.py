@@ -22,7 +22,7 @@ import numpy as np
 from bench.datasets.mulan import Part
 from gfy.errors import GfyValueError
 
-LARGEST = 2**31  # numbers of a table that is held in memory
+LARGEST = 2**31  # numbers; a table in memory may have at most this many
 
 
 def open_text(path: str | Path) -> IO[str]:
@@ -82,7 +82,7 @@ def _line(line: str) -> tuple[list[int], list[tuple[int, float]]]:
     fields = line.split()
     row_labels: list[int] = []
     if not line[0].isspace() and ":" not in fields[0]:
-        # Some published files write labels as 1.0: an int by way of a float.
+        # Some published files write labels as 1.0, which is read as a float and then made an int.
         row_labels = [_index(token, "label") for token in fields.pop(0).split(",")]
     row_entries = []
     for field in fields:

@@ -1,7 +1,7 @@
 """Cut a dataset into the parts an experiment uses, and scale its features on the training part alone.
 
-The paper's label averages come out on all five complete datasets when examples without a label are
-dropped and a quarter of the training part is held out with scikit-learn's seed 0.
+All five complete datasets have the label averages of the paper when examples without a label are dropped and a quarter
+of the training part is held out with scikit-learn's seed 0.
 
 Shapes: X [n, d], Y [n, k].
 """

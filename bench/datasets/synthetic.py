@@ -1,7 +1,7 @@
 """Draw a multilabel set whose labels depend on each other beyond what the features say.
 
-A few hidden causes, noisy functions of x, switch groups of labels on and a rival switches them off; so a
-model of the labels' interaction has something to gain over k separate ones.
+A few hidden causes, which are noisy functions of x, switch groups of labels on, and a rival cause switches them off. So
+a model of the labels' interaction can be better than k separate models.
 
 Shapes: X [n, d], Y [n, k].
 """

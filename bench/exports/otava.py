@@ -1,8 +1,8 @@
 """Write the history of stored rows for Apache Otava, which finds change points: one CSV file per series, and
 otava.yaml.
 
-`otava` reads the configuration from the file that OTAVA_CONFIG names. It pins libraries of its own, so it belongs into
-an environment of its own; what it finds comes back as JSON (`verdict`).
+`otava` reads the configuration from the file that OTAVA_CONFIG names. It requires exact versions of its libraries, so
+that it needs an environment of its own. What it finds is returned as JSON (`verdict`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pandas as pd
 from bench.store import RecordsError, load
 from bench.store.history import METRICS, series
 
-FEWEST = 4  # commits below which there is nothing to look for
+FEWEST = 4  # commits; with fewer there is no change to look for
 CONFIG = "otava.yaml"
 TIMEOUT_S = 300.0
 

@@ -21,7 +21,7 @@ from bench.plan import registry
 from bench.store.environment import fingerprint, library_fingerprint
 from gfy.errors import GfyError, GfyValueError
 
-LARGEST = 10_000_000  # numbers in p, and of any single parameter
+LARGEST = 10_000_000  # at most this many numbers in p, and at most this value of any parameter
 MOST_STEPS = 1_000_000
 FINISHED = ("ok", "not converged")
 

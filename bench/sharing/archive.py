@@ -1,7 +1,7 @@
 """Publish runs: an index lists them, and their packs are fetched with their checksums and kept in the cache.
 
-An archive is a folder, or the same folder behind an HTTP address: index.json and one pack per run. Which one is used:
-what is named, then GFY_ARCHIVE, then docs/published of the checkout.
+An archive is a folder, or the same folder behind an HTTP address: index.json and one pack per run. The archive that is
+named is used, otherwise that of GFY_ARCHIVE, otherwise docs/published of the checkout.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def unpacked(pack: Path, target: Path) -> Path:
         half = Path(folder) / target.name
         with Store(half) as store:
             store.put_many(row for row in read(pack).rows if sound(row))
-        os.replace(half, target)  # closing a store leaves one file
+        os.replace(half, target)  # a store that is closed is one file
     return target
 
 

@@ -1,9 +1,9 @@
 """Check a pack that someone sent: every change is named, and a sample of the rows is certified again.
 
-Four questions, each of which names the rows that fail it. Does every row say what was packed (checksums)? Do its
-columns agree with each other (times with their samples, the status with the certificate)? Does the certificate of the
-packed p, computed anew from the seeded problem, give the columns of the row? Where the solver is here in the version
-that was measured: does solving again reach what the row claims?
+The check asks four questions and names the rows that fail each of them. Does every row say what was packed (checksums)?
+Do its columns agree with each other (times with their samples, the status with the certificate)? Does the certificate
+of the packed p, computed again from the seeded problem, give the columns of the row? Where the solver is here in the
+version that was measured, does solving again reach what the row claims?
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench.sharing.sample import SHARE, sampled
 from bench.store.maintenance import row_faults
 from gfy.errors import GfyError
 
-RELATIVE = 1e-6  # agreement of a certificate that is computed anew
-# Absolute agreement, in units of max(1, |value|): what another processor rounds otherwise, through a division by a
-# small gamma for the residual. The distance is a root of the gap, so that its agreement is that of the gap behind it.
+RELATIVE = 1e-6  # relative difference that a certificate may have when it is computed again
+# Absolute difference that a value may have, in units of max(1, |value|). Another processor rounds differently, and
+# the residual is divided by a small gamma. The distance is a root of the gap, so that the limit is that of its gap.
 ABSOLUTE = {
     "gap": 1e-12,
     "gap_rel": 1e-12,
@@ -35,7 +35,7 @@ ABSOLUTE = {
     "residual": 1e-9,
     "distance": 1e-11,
 }
-WORSE = 10.0  # a solution found again may have a gap that is this many times larger
+WORSE = 10.0  # a solution that is found again may have a gap this many times larger
 
 Say = Callable[[str], None]
 

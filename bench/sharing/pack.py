@@ -25,7 +25,7 @@ from bench.store import RecordsError, canonical, complete, content_hash
 
 FORMAT = 1
 MEMBERS = ("manifest.json", "rows.jsonl", "points.npz")
-MOST_BYTES = 2**28  # of all members together, unpacked
+MOST_BYTES = 2**28  # bytes of all members together, unpacked
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Row = dict[str, Any]
@@ -146,7 +146,7 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def _bounded(archive: zipfile.ZipFile, name: str, size: int) -> bytes:
-    with archive.open(name) as member:  # the size that is told may be less than what comes
+    with archive.open(name) as member:  # a member may be longer than the size that it states
         data = member.read(size + 1)
     if len(data) != size:
         raise RecordsError(f"the member {name} has another size than it says; the pack is damaged.")

@@ -9,15 +9,15 @@ from bench.sharing.again import why_not
 from bench.sharing.pack import Row, row_digest
 from bench.store import content_hash
 
-SHARE = 0.1  # of the rows that can be certified again
+SHARE = 0.1  # part of the rows that can be certified again
 FEWEST = 5
 
 
 def sampled(rows: Sequence[Row], share: float = SHARE) -> list[str]:
     """Return the keys of the rows to certify again.
 
-    The draw is seeded with the content of all rows: changing any row, to put another one into the sample or out of it,
-    draws a new sample.
+    The draw is seeded with the content of all rows. Whoever changes a row to move another one into the sample or out of
+    it therefore gets a new sample.
 
     Args:
         rows: The rows of a run.
