@@ -1,11 +1,12 @@
 """Time cold, warm and amortised solves of the problems of one training run to the same certified accuracy.
 
 All ways solve the same recorded problems in the same order, by a Newton method or by a first-order method. *cold*
-starts every solve anew, *warm* at the solution that the same example had an epoch ago, *amortised* at the proposal of a
-network fitted at the end of every epoch to the problems of that epoch and, weighted less, of those before, with a few
-steps and a fallback, *proposed* at the same proposal with as many steps as it takes, and *perfect* at the solution
-itself, which no proposal can improve on: cold less perfect is the most that a proposal may cost. In the first epoch all
-start cold. The fits are timed apart.
+starts every solve anew. *warm* starts at the solution that the same example had an epoch ago. *amortised* starts at the
+proposal of a network, takes a few steps, and has a fallback; the network is fitted at the end of every epoch to the
+problems of that epoch and, with less weight, to those of the epochs before. *proposed* starts at the same proposal and
+takes as many steps as it needs. *perfect* starts at the solution itself, which no proposal can improve on: the time of
+*cold* less that of *perfect* is the most that a proposal may cost. In the first epoch all ways start cold. The fits are
+timed apart.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ WAYS = ("cold", "warm", "amortised", "proposed", "perfect")
 LEARNED = ("amortised", "proposed")
 STOP = gfy.Stop(1e-8, 500)
 ACCURATE = 1e-8  # the certified relative gap that every way must reach on every example
-STEPS = {"DualNewton": 3, "ProjectedGradient": 30}  # of the attempt, by the solver that takes them
+STEPS = {"DualNewton": 3, "ProjectedGradient": 30}  # steps of the attempt, for each solver
 HIDDEN, ROUNDS = 32, 5
-TURN_S = 1.0  # seconds of one turn of a way: several passes over a training
+TURN_S = 1.0  # seconds of one turn of a way, which goes through a training several times
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ With the kinks of an energy written out (see `gfy.energies.kinks`), the inner ma
 
     min_{0 <= s <= weights} D(s),   D(s) = Omega*(slope - M^T s) - <s, b> + constant,   p(s) = p_Omega(slope - M^T s),
 
-a smooth problem whose gradient is -(M p(s) + b). Each of Nesterov's accelerated steps costs two products with M, for
-fifty networks and all examples at once; the exact multipliers (`gfy.gradients.kinks`) take factorisations per example,
-and the last example to end decides. D(s) bounds the maximum from above at every s, so that the loss is never negative,
-and its derivative at constant (p, s) becomes that of the maximum as s becomes optimal: at cal500's size and first draw
-12 steps leave an error of 0.4 % in W1, 24 steps 0.1 % (k = 174), where relu's own slopes are wrong by 10 to 40 %.
+a smooth problem whose gradient is -(M p(s) + b). Each of Nesterov's accelerated steps needs two products with M, for
+fifty networks and all examples at once; the exact multipliers (`gfy.gradients.kinks`) need factorisations per example,
+and the slowest example decides how long a batch takes. D(s) bounds the maximum from above at every s, so that the loss
+is never negative. Its derivative at constant (p, s) becomes that of the maximum as s becomes optimal: at cal500's size
+(k = 174) and first draw, 12 steps leave an error of 0.4 % in W1 and 24 steps one of 0.1 %, while relu's own slopes are
+wrong by 10 to 40 %.
 
-Where output weights are negative, as in a SPEN, their rectifiers are replaced by their tangents at the current p in
-every step: the convex-concave procedure with one dual step at a time.
+Where output weights are negative, as in a SPEN, their rectifiers are replaced in every step by their tangents at the
+current p. This is the convex-concave procedure with one dual step at a time.
 
 Reference: Beck and Teboulle (2009), FISTA; Blondel et al. (2022), Proposition 1.
 """
@@ -124,8 +125,8 @@ def _step(problem: InnerProblem, st: Stacked) -> Array:
 class KinkedLoss:
     """Compute the Fenchel-Young loss of an energy with kinks, at the saddle point that `steps` dual steps reach.
 
-    L = F(v, p, t) - Omega(p) + Omega(y) - Phi(v, y) with (p, t) constant: an upper bound of the loss, equal to it where
-    the multipliers are optimal.
+    L = F(v, p, t) - Omega(p) + Omega(y) - Phi(v, y) with (p, t) constant is an upper bound of the loss, and it equals
+    the loss where the multipliers are optimal.
     """
 
     problem: InnerProblem

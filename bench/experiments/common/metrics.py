@@ -1,7 +1,7 @@
 """Measure how right a multilabel prediction is. P [n, k] holds p*, Y [n, k] zeros and ones.
 
-Decoding is p > 1/2: the calibrated one for the Hamming loss, and for it the label accuracy of the paper.
-Precision at k ranks by p, its calibrated decoding.
+A label is predicted where p > 1/2, which is the calibrated decoding for the Hamming loss, and so for the label accuracy
+of the paper. Precision at k ranks the labels by p, which is its calibrated decoding.
 """
 
 from __future__ import annotations

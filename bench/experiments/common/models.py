@@ -34,8 +34,8 @@ class Model:
     labels: int
     rank: int = 1
     regularizer: str = "gini"
-    prior_start: str = "concave"  # what a SPEN's energy is at first; a concave SPEN has no other choice
-    prior_units: int | None = None  # hidden units of the prior; None: min(100, k / 3)
+    prior_start: str = "concave"  # the shape of a SPEN's energy at first; a concave SPEN ignores it
+    prior_units: int | None = None  # hidden units of the prior; None stands for min(100, k / 3)
 
     def __post_init__(self) -> None:
         if self.energy not in ENERGIES:
@@ -57,7 +57,7 @@ class Model:
 
     @property
     def prior_hidden(self) -> int:
-        """Return the width of the prior network by the same rule; a wider one learns to distrust every fraction."""
+        """Return the width of the prior network by the same rule; a wider one learns to reject p between 0 and 1."""
         return self.prior_units or max(1, min(100, self.labels // 3))
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,8 +90,9 @@ class Model:
     def _output_weights(self, drawn: np.ndarray) -> np.ndarray:
         """Return the prior's first last layer from a draw w; by default both SPENs start at softplus(w), concave in p.
 
-        A SPEN's weights may turn negative later, and do: y lies on corners and p* between them, so a convex function
-        is larger at y on average. A start of zero or of both signs is without concavity from the first step on.
+        A SPEN's weights may become negative in training, and they do: y lies on corners and p* between them, so that a
+        convex function is larger at y on average. From a start at zero or with both signs, the energy is not concave
+        from the first step on.
         """
         if self.energy == "concave-spen" or self.prior_start == "signed":
             return drawn

@@ -1,6 +1,6 @@
 """Define the losses a network is trained with, by name, and the inner problem each one predicts with.
 
-gfy, energy, cross_entropy and perceptron are the paper's; squared and margin are there to be tried.
+The paper uses gfy, energy, cross_entropy and perceptron; squared and margin are further losses to try.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def make_loss(model: Model, loss: str, solver: Any, gradient: Any, stop: Any) ->
 
     problem = model.problem()
     if loss == "gfy" and isinstance(solver, DualSteps) and isinstance(gradient, gfy.Envelope):
-        return KinkedLoss(problem, stop.max_steps)  # the solve has the multipliers: they are not sought again
+        # The solve returns the multipliers, so that they are not computed again.
+        return KinkedLoss(problem, stop.max_steps)
     common = {"solver": solver, "gradient": gradient, "stop": stop}
     if loss in ("cross_entropy", "squared"):
         return gfy.ArgmaxLoss(loss, problem, **common)

@@ -1,10 +1,10 @@
 """Train one network at many settings at once: the whole grid of rates and penalties is one compiled program.
 
-The objective is the mean loss of a batch plus lambda / 2 |theta|^2; Adam does the rest. Settings are an axis of
-`vmap`: all of them see the same batches, so the first layers of H networks are one matrix product. Seeds are an
-axis outside it (`lax.map`), each with its own first draw and its own order of the examples.
+Adam minimises the mean loss of a batch plus lambda / 2 |theta|^2. Settings are an axis of `vmap`: all of them see the
+same batches, so that the first layers of H networks are one matrix product. Seeds are an axis outside it (`lax.map`),
+each with its own first draw and its own order of the examples.
 
-Shapes: S seeds, H settings, T steps an epoch, B examples a step; parameters carry [S, H, ...].
+Shapes: S seeds, H settings, T steps per epoch, B examples per step; parameters carry [S, H, ...].
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Recipe:
     batch: int = 32
     tol: float = 1e-6
     max_steps: int = 50
-    decay: bool = False  # let the rate fall linearly to zero
-    predict_steps: int | None = None  # inner steps of a prediction; None: as many as in training
+    decay: bool = False  # True where the rate falls linearly to zero
+    predict_steps: int | None = None  # inner steps of a prediction; None stands for as many as in training
     options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Trainer:
 
         drawn = [self.recipe.model.init(seed) for seed in self.seeds]
         params = {}
-        for name in drawn[0]:  # in NumPy: a dozen small programs need not be compiled for this
+        for name in drawn[0]:  # This is done in NumPy, so that JAX need not compile a dozen small programs.
             leaf = np.repeat(np.stack([one[name] for one in drawn])[:, None], len(self.settings), axis=1)
             scale = self.settings.gains.reshape((1, -1) + (1,) * (leaf.ndim - 2)) if name == "A" else 1.0
             params[name] = jnp.asarray((leaf * scale).astype(np.float32))

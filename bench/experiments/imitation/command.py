@@ -110,16 +110,17 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
     from bench.store import Store
 
     console = Console()
-    say = partial(console.print, soft_wrap=True, highlight=False)  # one line each, also in a log
+    say = partial(console.print, soft_wrap=True, highlight=False)  # each message is one line, also in a log
     watch = Stopwatch()
     with Store(options.out / "imitation.sqlite") as store, _progress(console) as progress:
         policies = options.out / "imitation-policies"
         experiment = Experiment(store, policies, options.data_dir, say, options.jobs, progress)
-        for task in options.tasks:  # missing data or too few trajectories: said before anything runs
+        for task in options.tasks:  # Missing data or too few trajectories raise here, before anything runs.
             for count in options.trajectories:
                 experiment.demonstrations(task).first(count)
         try:
-            # The most trajectories first, the paper's settings before the search: a part is worth reading.
+            # The most trajectories come first, and the paper's settings before the search, so that the rows
+            # of a run that ends early are of use.
             for count in options.trajectories:
                 for setting in options.settings:
                     parts = [Part(setting, count, task, model) for task in options.tasks for model in MODELS]
@@ -138,7 +139,7 @@ def reproduce(options: Options, show: Callable[[pd.DataFrame], None] = lambda ro
 def _cell(options: Options, experiment: Experiment, part: Part) -> Cell:
     if part.setting == "paper":
         setting = PAPER[part.model].with_steps(options.steps)
-    else:  # once a model and task: after that the search finds its rows stored
+    else:  # The search runs once per model and task; after that it finds its rows stored.
         setting = experiment.search(part.task, part.model, options.grid, options.steps)
     return experiment.cell(part.task, part.model, part.setting, part.trajectories, setting)
 

@@ -1,8 +1,8 @@
 """Load expert demonstrations from an .npz file or a Minari dataset as trajectories for behaviour cloning.
 
-A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode`
-[n]. It is looked for in `--data-dir`, then in `$GFY_DATA`, each time also in its folder `mujoco/`; after
-that a Minari dataset of the task is taken where one is on this machine. Files are read without pickle.
+A file `<env id>.npz` holds `observations` [n, d], `actions` [n, k] in [-1, 1], `rewards` [n] and `episode` [n]. It is
+searched in `--data-dir`, then in `$GFY_DATA`, and in the folder `mujoco/` of each. Where there is none, a Minari
+dataset of the task is taken if this machine has one. Files are read without pickle.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Scaling:
     def fit(cls, demonstrations: Demonstrations) -> Scaling:
         x = demonstrations.observations.astype(np.float64)
         spread = x.std(axis=0)
-        # A coordinate that never moves in the demonstrations carries nothing: leave it unscaled.
+        # A coordinate that is constant in the demonstrations has no spread to divide by, so that it is not scaled.
         return cls(x.mean(axis=0), np.where(spread > 1e-6, spread, 1.0))
 
     def observations(self, x: np.ndarray) -> np.ndarray:
@@ -176,8 +176,8 @@ def has_minari(name: str) -> bool:
 def load_minari(name: str, width: int | None = None) -> Demonstrations:
     """Return a Minari dataset that is on this machine: its episodes in order, without the last observation of each.
 
-    `width` keeps the first coordinates of an observation alone: Ant's positions and velocities, which come
-    first, without the contact forces that follow them.
+    `width` says how many of the first coordinates of an observation are kept: Ant's positions and velocities come
+    first, and the contact forces after them are left out.
     """
     try:
         import minari
@@ -189,7 +189,8 @@ def load_minari(name: str, width: int | None = None) -> Demonstrations:
     for number, part in enumerate(minari.load_dataset(name).iterate_episodes()):
         steps = len(part.actions)
         observations.append(np.asarray(part.observations)[:steps, :width])
-        # Some experts act outside the box; the simulator clamps what it is given, so this is what it did.
+        # Some experts act outside the box. The simulator clips every action to the box, so that the clipped
+        # one was executed.
         actions.append(np.clip(np.asarray(part.actions), -1.0, 1.0))
         rewards.append(np.asarray(part.rewards))
         episode.append(np.full(steps, number))

@@ -1,8 +1,8 @@
 """Measure how good a policy is: mean return over many episodes; all seeds and episodes are simulated side by side.
 
-The policies of all runs act in one compiled call, inner problems included; the simulator's threads do the
-rest. An episode ends by a fall or at the horizon and is then no longer stepped. Episode seeds depend on the
-run's seed and the episode's number alone, so two models are compared on the same starts.
+The policies of all runs act in one compiled call, inner problems included, and the simulator's threads do the rest. An
+episode ends at a fall or at the horizon and is not stepped any further. The seed of an episode depends only on the
+run's seed and on the episode's number, so that two models are compared on the same starts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from bench.experiments.imitation.tasks import Task
 from bench.store.environment import cores
 from gfy.errors import GfyValueError
 
-SLOTS = 200  # episodes in flight: enough to make the policy's call cheap, few enough to stay in memory
-FIRST_SEED = 100_000  # far from the seeds of the demonstrations, so that no start was seen in training
+# Episodes that are simulated at a time: enough to make the policy's call cheap, few enough to stay in memory.
+SLOTS = 200
+FIRST_SEED = 100_000  # far from the seeds of the demonstrations, so that training has seen none of the starts
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _episodes(
     clock: dict[str, float],
 ) -> tuple[np.ndarray, np.ndarray]:
     runs, count = starts.shape
-    # The last part may hold fewer episodes than the compiled policy takes: the rest stay zero, unused.
+    # The last part may hold fewer episodes than the compiled policy takes; its other rows stay zero and are not used.
     seen = np.zeros((runs, width, simulation.task.observations))
     slot_of = np.arange(runs * count).reshape(runs, count)
     seen[:, :count] = simulation.reset(starts.reshape(-1)).reshape(runs, count, -1)

@@ -61,7 +61,7 @@ class Model:
     def stop(self) -> Any:
         import gfy
 
-        # float32 cannot see more than 1e-6, and a handful of Newton steps reach that at k <= 8.
+        # float32 resolves no gap below about 1e-6, which a few Newton steps reach at k <= 8.
         return gfy.Stop(tol=1e-6, max_steps=30)
 
     def initial(self, seed: int) -> Parameters:

@@ -36,7 +36,7 @@ def load_policy(path: Path) -> Trained | None:
             }
             return Trained(theta, Scaling(file["mean"], file["scale"]), file["loss"][None])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None  # a damaged cache is trained again, and written over
+        return None  # the policy of a damaged file is trained again, and the file is replaced
 
 
 def stacked(parts: Sequence[Trained]) -> Trained:

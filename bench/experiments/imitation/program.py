@@ -1,7 +1,7 @@
 """Run one compiled program: train the policies of several seeds and settings together, evaluate and certify them.
 
-This is what a worker does for a group of cells; trained policies are kept as files, so that evaluating for more
-episodes does not train again.
+A worker does this for a group of cells. Trained policies are kept as files, so that an evaluation with more episodes
+does not train again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Work:
     policies: Path
     data_dir: Path | None
     random: float  # the return of uniform random actions
-    threads: int | None  # that simulate; as many as there are cores where none is given
+    threads: int | None  # number of threads that simulate; None stands for the number of cores
 
 
 def job(group: Group, channel: Any) -> None:
@@ -138,7 +138,8 @@ def certificates(model: Model, trained: Trained, data: Demonstrations) -> list[d
     x = trained.scaling.observations(data.observations[chosen])
     x = np.broadcast_to(x, (runs, *x.shape))
     v = jax.vmap(model.scores)(trained.parameters, x)
-    p = compiled(model)(trained.parameters, x)  # in float32, as it acts; judged in float64
+    # Here p is computed in float32, as the policy acts; it is judged in float64.
+    p = compiled(model)(trained.parameters, x)
     found = gfy.certify(model.problem, v, p)
     each = [
         judged(

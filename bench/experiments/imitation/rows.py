@@ -1,7 +1,7 @@
 """Turn one measured run into stored rows: one row per seed, identified by everything that determines it.
 
-The machine does not identify a row: a return depends on it only through rounding, and a run begun on one machine
-may be finished on another. The versions of the simulator and of JAX do.
+The machine does not identify a row: a return depends on it only through rounding, and a run that began on one machine
+may be finished on another. The versions of the simulator and of JAX identify a row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Cell:
     name: str  # "paper", "tuned" or "search"
     trajectories: int
     setting: Setting
-    digest: str  # of the demonstrations
+    digest: str  # the first 16 digits of the SHA-256 of the demonstrations
 
     def training(self) -> dict[str, Any]:
         """Return what determines the trained parameters of a seed."""

@@ -1,9 +1,9 @@
 """Step many MuJoCo environments of one task at once: the states of gymnasium's own, at the simulator's speed.
 
-gymnasium's `step` spends a third to a half of its time in Python around the simulator. Here one gymnasium
-environment supplies the model, the constants of its reward and every reset; each episode has an `MjData` of
-its own; threads step them (MuJoCo frees the interpreter lock), and observations, rewards and falls are
-computed for all episodes at once. A test holds this against `gymnasium.make(...).step`, state by state.
+gymnasium's `step` spends a third to a half of its time in Python around the simulator. Here one gymnasium environment
+supplies the model, the constants of its reward and every reset. Each episode has an `MjData` of its own; threads step
+them (MuJoCo releases the interpreter lock), and observations, rewards and falls are computed for all episodes at once.
+A test compares this with `gymnasium.make(...).step`, state by state.
 
 Shapes: observations [n, d] float64, actions [n, k] in [-1, 1], rewards [n], fallen [n], where n counts
 episodes.
@@ -23,12 +23,13 @@ from bench.experiments.imitation.tasks import Task
 from bench.store.environment import install_command
 from gfy.errors import GfyValueError
 
-CHUNK = 8  # episodes a thread takes at a time: small, so that a slow core does not hold the other up
+CHUNK = 8  # episodes that a thread takes at a time; few, so that all threads end at about the same time
 
 
 def _note(message: str) -> None:
     """Log the warnings of MuJoCo instead of writing the file MUJOCO_LOG.TXT in the current folder."""
-    ours = "settotalmass" not in message  # gymnasium's model files: nothing a user here could mend
+    # This warning is about gymnasium's model files, which a user cannot change.
+    ours = "settotalmass" not in message
     logging.getLogger(__name__).log(logging.WARNING if ours else logging.DEBUG, "MuJoCo: %s", message)
 
 
@@ -66,7 +67,7 @@ class Simulation:
         self._state = [(data.qpos, data.qvel) for data in self._data]
         self._qpos = np.zeros((slots, self._model.nq))
         self._qvel = np.zeros((slots, self._model.nv))
-        self._forces = task.name == "ant"  # the only reward that reads the contact forces
+        self._forces = task.name == "ant"  # only Ant's reward reads the contact forces
         self._x = np.zeros(slots)
         self._contact = np.zeros(slots)
         self._threads = threads
@@ -93,7 +94,7 @@ class Simulation:
         if self._pool is None:
             self._advance(numbers, actions, itertools.count())
         else:
-            chunks = itertools.count()  # its next() is atomic: the threads share the work as they go
+            chunks = itertools.count()  # `next` is atomic here, so that each thread takes the next free chunk
             jobs = [
                 self._pool.submit(self._advance, numbers, actions, chunks) for _ in range(self._threads - 1)
             ]
@@ -135,7 +136,7 @@ class Simulation:
 
     def _healthy(self, slots: np.ndarray) -> np.ndarray:
         env, qpos, qvel = self._env, self._qpos[slots], self._qvel[slots]
-        if self.task.name == "halfcheetah":  # it has no fall
+        if self.task.name == "halfcheetah":  # a half-cheetah cannot fall
             return np.ones(len(slots), dtype=bool)
         low, high = env._healthy_z_range
         if self.task.name == "ant":

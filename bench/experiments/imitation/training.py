@@ -1,8 +1,8 @@
 """Train many runs of behaviour cloning at once: seeds, rates and weight decays share one compiled program.
 
-Every run draws its weights and its batches from its own seed, so a run's result does not depend on which
-other runs were trained along. Adam with a constant rate; the loss is the mean over a batch plus l2/2
-|theta|^2. Where a run asks for noise, its observations get Gaussian noise anew in every step.
+Every run draws its weights and its batches from its own seed, so that a run's result does not depend on which other
+runs are trained with it. Adam with a constant rate minimises the mean loss over a batch plus l2/2 |theta|^2. Where a
+run asks for noise, its observations get new Gaussian noise in every step.
 
 Shapes: a leading axis R (runs) on every parameter; batches are rows of the shared demonstrations [n, d].
 """
@@ -20,7 +20,7 @@ from bench.experiments.imitation.demonstrations import Demonstrations, Scaling, 
 from bench.experiments.imitation.models import Model, Parameters
 from gfy.errors import GfyValueError
 
-CHUNK = 500  # steps in one call of the compiled scan: often enough for progress, rare enough to cost nothing
+CHUNK = 500  # steps per call of the compiled scan; progress is shown between calls, whose own cost is small
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def train(
 def _program(model: Model, noisy: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the compiled chunk of steps and the optimizer's start; they are kept, since many cells share a model.
 
-    A noisy program is also handed the runs' noises [R], their keys [R] and the numbers of the steps.
+    A noisy program also takes the runs' noises [R], their keys [R] and the numbers of the steps.
     """
     import jax
     import jax.numpy as jnp

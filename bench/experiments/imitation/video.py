@@ -1,7 +1,7 @@
 """Film one episode of a policy, as mp4 where ffmpeg is installed, as gif otherwise.
 
-MuJoCo renders off screen through EGL or OSMesa. Which of them works is only known by trying, and a failed
-try may end the process, so the first frame is drawn in a process of its own.
+MuJoCo renders off screen through EGL or OSMesa. Only a trial shows which of them works, and a failed trial may end the
+process; so the first frame is drawn in a process of its own.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _write(frames: list[np.ndarray], stem: Path, rate: int) -> Path:
 
         path = stem.with_suffix(".mp4")
         imageio.mimwrite(path, frames, fps=rate, macro_block_size=None)
-    except (ImportError, RuntimeError):  # no ffmpeg: a gif needs nothing but pillow
+    except (ImportError, RuntimeError):  # without ffmpeg a gif is written, which needs only pillow
         path = stem.with_suffix(".gif")
         imageio.mimwrite(path, frames, duration=1000 / rate)
     return path

@@ -1,8 +1,8 @@
 """Compare seven ways to train unary and pairwise networks, beside the exact likelihood, to see when solving pays.
 
 A cell is a dataset, an energy and a way. Its rate and penalty are chosen on a held-out quarter of the training part by
-label accuracy; six networks of other first draws are then trained on the whole training part and met with the test part
-once. All outputs of all datasets can be listed (k <= 14), so that test likelihoods, marginals and log Z are exact.
+label accuracy. Six networks with other first draws are then trained on the whole training part, and tested once on the
+test part. All outputs of all datasets can be listed (k <= 14), so that test likelihoods, marginals and log Z are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 DATASETS = ("synthetic", "emotions", "yeast")
 ENERGIES = ("unary-rectifier", "pairwise")
 RATES, PENALTIES = (1e-3, 3e-3, 1e-2), (1e-4, 1e-2)
-SEEDS = 6  # as many as there are settings: one compiled program serves both
+SEEDS = 6  # as many as there are settings, so that one compiled program serves both
 
 
 def run(
@@ -135,7 +135,8 @@ def judged(
         return {"accuracy": 0.0, "marginal_accuracy": 0.0, "nll": float("inf")}
     loss = training.way if training.way == "perceptron" else "gfy"
     problem = predicting_problem(training.model, loss)
-    # without a regularizer steps are many and labels lie at 0 and 1, far from the half that decides
+    # Without a regularizer a solve takes many steps. A loose tolerance is enough, since p lies near 0 and 1,
+    # far from the 1/2 that decides.
     stop = gfy.Stop(1e-2, 500) if loss == "perceptron" else gfy.Stop(1e-6, 200)
     p = gfy.argmax(problem, v, solver=make_solver("auto", training.model, loss), stop=stop)
     truth = exact(u, A, Y)
@@ -146,7 +147,7 @@ def judged(
     }
     if training.way == "minmin":
         tau = np.asarray(training.tau(params, np.asarray(X, np.float32)), dtype=np.float64)
-        # log Z of q exp(g), where log q(y) = <odds, y> + sum_j log(1 - share_j)
+        # tau is compared with log Z of q exp(g), where log q(y) = <odds, y> + sum_j log(1 - share_j)
         found["tau_error"] = float(np.abs(tau - (truth.log_z + np.log1p(-share).sum())).mean())
     return found
 

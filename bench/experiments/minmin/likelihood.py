@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_CHUNK = 64  # examples at a time: 64 x 2^14 numbers are 8 megabytes
+_CHUNK = 64  # examples at a time; their 64 x 2^14 numbers take 8 megabytes
 
 
 @dataclass(frozen=True)

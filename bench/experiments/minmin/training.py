@@ -1,6 +1,6 @@
 """Train one network in several ways: a batch of trainings are settings or seeds, with one compiled program for all.
 
-    likelihood      -log p(y | x), Z by enumeration (k <= 10): what the others are held against
+    likelihood      -log p(y | x), Z by enumeration (k <= 10); the others are compared with it
     minmin          the joint loss: tau(x) is a second network, samples of a fixed prior, no solve and no chain
     persistent      contrastive gradients, one Gibbs sweep per step of a chain that each example keeps
     contrastive     the same, each chain started at y
@@ -24,7 +24,7 @@ from bench.experiments.common.training import batches
 from bench.experiments.minmin.likelihood import gibbs_sweep, outputs
 
 WAYS = ("likelihood", "minmin", "persistent", "contrastive", "gfy", "cross_entropy", "perceptron")
-MOST_LISTED = 10  # labels: up to here every output is listed at every step
+MOST_LISTED = 10  # labels; up to this many, every step lists every output
 
 
 class State(NamedTuple):

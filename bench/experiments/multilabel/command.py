@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-ON_HELD_OUT = ("gain", "recipe")  # studies that read no test part: what the protocol is chosen by
+ON_HELD_OUT = ("gain", "recipe")  # studies that read no test part, by which the protocol is chosen
 
 
 @dataclass(frozen=True)

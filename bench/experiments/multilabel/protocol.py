@@ -73,8 +73,9 @@ def run_cell(cell: Cell, data_dir: str | Path | None = None, report: Report | No
 class Votes(NamedTuple):
     """Hold held-out accuracy in %: of the first seed for every setting, and of every seed for the finalists.
 
-    `first` [H] and its `course` [blocks, H] are the first seed's; `cast` holds the votes [S] of each finalist by its
-    place, best mean first; `mean` are their means.
+    `first` [H] holds the accuracy of the first seed at every setting, and `course` [blocks, H] the same after each
+    block of epochs. `cast` holds, by the place of each finalist, the accuracy of every seed [S], with the best mean
+    first; `mean` holds these means.
     """
 
     first: np.ndarray

@@ -24,7 +24,9 @@ from bench.plan import matrix
 from bench.store import Store, key_of
 
 DATASETS = ("yeast", "birds", "emotions")
-RECIPE = 3  # part of a trial's identity; raised when what it trains changes in a way that its other fields do not show
+# This number is part of a trial's identity. It is raised when the training changes in a way that the other
+# fields do not show.
+RECIPE = 3
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@
     tolerance     test accuracy when the inner solve is stopped early
     time          processor seconds until a held-out accuracy is reached, by gradient mode and by inner solver
     gain          held-out accuracy of the pairwise model for three sizes of the interaction's first draw
-    recipe        held-out accuracy of each choice the paper leaves open (see `multilabel_recipe`)
-    finalists     test accuracy of all finalists of the pairwise cells: how much did the choice among them cost or gain?
+    recipe        held-out accuracy of each choice the paper leaves open (see `recipe.py`)
+    finalists     test accuracy of all finalists of the pairwise cells: what did the choice among them cost or gain?
 
 tolerance and time train the pairwise model at the setting its full table cell chose, so that cell must be stored.
 finalists reads the test part after the choice has been made and stored; nothing is chosen by it.
@@ -194,14 +194,14 @@ def _course(
     """Return (processor seconds so far, held-out accuracy) after every block; the program is compiled beforehand."""
     trainer = Trainer(recipe, setting, (0,))
     warm = Trainer(replace(recipe, epochs=block), setting, (0,))
-    warm._block = trainer._block  # the same compiled program, run once on a state that is thrown away
+    warm._block = trainer._block  # it runs the same compiled program once, on a state that is not used
     list(warm.run(fitted.X, fitted.Y, block=block))
     course, spent = [], 0.0
     watch = Stopwatch()
     for _, carry in trainer.run(fitted.X, fitted.Y, block=block):
         spent += watch.processor_s
         course.append((spent, float(trainer.accuracy(carry.params, held_out.X, held_out.Y)[0, 0])))
-        watch = Stopwatch()  # looking at the held-out examples does not count
+        watch = Stopwatch()  # the evaluation on held-out examples is not timed
     return course
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FILE = Path(__file__).with_name("protocol.toml")
-# What the code does in one way only: the file says it, and may not say anything else.
+# The code does these things in one way only, so that the file must state exactly this way.
 _ONLY: dict[str, dict[str, Any]] = {
     "data": {
         "unlabelled": "dropped",

@@ -1,10 +1,10 @@
 """Train linear networks to rank, with one loss per set, on the same rankings.
 
-The scores of an example are W x + b. The permutahedron takes one score per item; its target is the vector of ranks.
-The Birkhoff polytope takes one score per item and place, and its target is a permutation matrix: k times as many
-weights. Least squares on the ranks, without any set, is the line to beat: once by the same Adam, once solved exactly.
-The rate of Adam (the penalty of the exact solution) is chosen for each loss on a held-out quarter of the first seed's
-training part, by Kendall's tau; all else is one recipe. The test part is met once, after the choice.
+The scores of an example are W x + b. The permutahedron takes one score per item; its target is the vector of ranks. The
+Birkhoff polytope takes one score per item and place, and its target is a permutation matrix: k times as many weights.
+The baseline is least squares on the ranks, without any set: once by the same Adam, once solved exactly. The rate of
+Adam (the penalty of the exact solution) is chosen for each loss on a held-out quarter of the first seed's training
+part, by Kendall's tau; all else is one recipe. The test part is read once, after the choice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bench.store import Store
 
 EXACT = "least squares, exact"
 LOSSES = (EXACT, "least squares", "permutahedron", "permutahedron, entropic", "birkhoff")
-RATES, PENALTY = (0.01, 0.03, 0.1), 1e-3  # of Adam, whose rate falls to 0 along a line
-PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the exact solution
+RATES, PENALTY = (0.01, 0.03, 0.1), 1e-3  # these are Adam's; its rate falls linearly to 0
+PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # penalties of the exact solution
 BATCH, STEPS, QUICK_STEPS, SEEDS = 32, 150, 20, 3
 
 
@@ -84,7 +84,7 @@ def _by_adam(
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     watch, value = Stopwatch(), torch.zeros(())
     for step in range(steps):
-        watch = Stopwatch() if step == 1 else watch  # the first step may compile
+        watch = Stopwatch() if step == 1 else watch  # the first step may compile and is not timed
         some = rng.choice(len(x), size=min(BATCH, len(x)), replace=False)
         optimizer.zero_grad()
         value = objective(given[some] @ W + b, wanted[some]) + PENALTY * (W * W).sum()

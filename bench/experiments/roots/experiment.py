@@ -1,7 +1,7 @@
 """Time one bracketed Newton root beside bisections of a fixed length, both at the same certified accuracy.
 
-The bisection gets the fewest halvings that certify on every example: a relative gap and a distance of sum p from 1
-below the accuracy. It is timed at two accuracies; the Newton root always goes to the rounding of float64.
+The bisection gets the fewest halvings that certify on every example, with a relative gap and a distance of p from the
+simplex below the accuracy. It is timed at two accuracies; the Newton root always ends at the rounding of float64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.store import Store, key_of
 from gfy.backend import get_backend
 
 SIZES = ((10, 128), (100, 128), (1000, 128))  # (k, batch)
-ACCURACIES = (1e-10, 1e-5)  # certified; the first is what the Newton root is held to
+ACCURACIES = (1e-10, 1e-5)  # certified accuracies; the Newton root must reach the first
 MOST_HALVINGS = 70
 ROUNDS = 7
 

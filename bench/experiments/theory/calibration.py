@@ -1,8 +1,8 @@
 """Check whether (target excess risk)^2 <= 8 sigma^2 M (surrogate excess risk) is ever broken, and how tight it is.
 
-Distributions q over all outputs and inputs v are drawn at random, half of them adversarial: p*(v) a hair on
-the wrong side of the decoder's threshold. Both excess risks are exact (every output is listed). A row holds
-the largest ratio of the two sides: 1 would be attained, above 1 a counterexample.
+Distributions q over all outputs and inputs v are drawn at random. Half of them are adversarial: p*(v) lies just on the
+wrong side of the decoder's threshold. Both excess risks are exact, since every output is listed. A row holds the
+largest ratio of the two sides: the bound is attained at 1, and a ratio above 1 is a counterexample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.experiments.theory.rows import Say, as_arrays, study, theory_row
 from bench.store import Store
 from gfy.theory.biconjugate import touching_input
 
-SHOWN = 300  # points of the scatter a row keeps
+SHOWN = 300  # points; a row keeps at most this many for the scatter plot
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def draw(case: Case, rng: np.random.Generator, draws: int, arrays: Any) -> tuple
     half = draws // 2
     if case.problem.domain.simplex:
         p = 0.98 / case.k + 0.02 * rng.dirichlet(np.ones(case.k), size=draws)
-        # a tie between the best class and another, broken the wrong way
+        # The best class and another are almost tied, and the wrong one of them is slightly ahead.
         for i in range(half, draws):
             best = mean[i].argmax()
             other = rng.choice([j for j in range(case.k) if j != best])
@@ -157,7 +157,7 @@ def excess(case: Case, target: Any, v: Any, q: np.ndarray, arrays: Any) -> tuple
         risk, surrogate = gfy.excess_risks(case.problem, target, v, arrays(q), arrays(outputs))
         return arrays_to_numpy(risk), arrays_to_numpy(surrogate)
     gains = _embedded(case, outputs)
-    hamming = gfy.AffineLoss(-np.eye(case.k), 0.0, outputs=np.eye(case.k))  # only its surrogate side is used
+    hamming = gfy.AffineLoss(-np.eye(case.k), 0.0, outputs=np.eye(case.k))  # only its surrogate risk is used
     _, surrogate = gfy.excess_risks(case.problem, hamming, v, arrays(q), arrays(gains))
     order = arrays_to_numpy(gfy.decode(case.problem, gfy.argmax(case.problem, v), target))
     every = np.array(list(itertools.permutations(range(case.k))))

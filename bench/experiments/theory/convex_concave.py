@@ -1,10 +1,10 @@
 """Train by the convex-concave procedure and by Adam: rectifier, maxout and log-sum-exp networks on yeast.
 
-The paper notes that these losses are differences of convex functions and leaves the use of it to future work.
-Every label has `pieces` affine functions of the features, v = W x + b; the objective is the mean loss plus
-lambda/2 |theta|^2, a difference of convex functions of theta itself. Both optimizers start from the same draw
-and see all examples at every evaluation; the budget is counted in evaluations of the objective's gradient.
-Adam runs at several rates, a row each; none is chosen for it.
+The paper notes that these losses are differences of convex functions and leaves the use of it to future work. Every
+label has `pieces` affine functions of the features, v = W x + b; the objective is the mean loss plus lambda/2
+|theta|^2, a difference of convex functions of theta itself. Both optimizers start from the same draw and see all
+examples at every evaluation; the budget is counted in evaluations of the objective's gradient. Adam runs at several
+rates, with one row per rate, and none of them is chosen as its result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Network:
     def problem(self) -> gfy.InnerProblem:
         box = gfy.Box(0.0, 1.0)
         if self.name == "rectifier":
-            # each label adds up its own rectifiers; scores are >= 0, so Omega must not have its middle at 0
+            # The score of a label is the sum of its rectifiers and so >= 0. Omega must not be centred so that
+            # a score of 0 gives p = 1/2.
             U = np.kron(np.eye(self.labels), np.ones((self.pieces, 1)))
             return gfy.InnerProblem(gfy.Rectifier(U), gfy.SquaredNorm(), box)
         energy = gfy.Maxout() if self.name == "maxout" else gfy.LogSumExp()

@@ -39,9 +39,8 @@ def theory_row(
     }
 
 
-Case = tuple[
-    dict[str, Any], Callable[[], dict[str, Any]]
-]  # a row before it is measured, and what measures it
+# A row before it is measured, and the function that measures it.
+Case = tuple[dict[str, Any], Callable[[], dict[str, Any]]]
 
 
 def study(store: Store, cases: Sequence[Case], say: Say) -> list[dict[str, Any]]:

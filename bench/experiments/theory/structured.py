@@ -1,9 +1,9 @@
 """Solve over sequences and matchings with an oracle alone, and compare with listing them all.
 
-Three things are asked. SparseMAP: does Frank-Wolfe with a Viterbi (or assignment) oracle find the projection
-onto a polytope whose vertices were never listed? Probabilistic networks: does it find the Gibbs marginals of
-a chain with a further interaction, where the oracle is forward-backward? And training: what do the two losses
-make of a tagging task whose neighbours matter, against one that sees every position alone?
+The study asks three things. SparseMAP: does Frank-Wolfe with a Viterbi (or assignment) oracle find the projection onto
+a polytope whose vertices were never listed? Probabilistic networks: does it find the Gibbs marginals of a chain with a
+further interaction, where the oracle is forward-backward? Training: how accurate are the two losses on a tagging task
+whose neighbours matter, compared with a loss that sees every position alone?
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def gibbs(
 ) -> dict[str, Any]:
     """Run Frank-Wolfe with a forward-backward oracle on Pairwise / ChainEntropy, against Shannon over all sequences.
 
-    A distribution q over the listed sequences Y with energy <Y u, q> - 1/2 |(Y A)^T q|^2 and Shannon's
-    entropy has the marginals Y^T q: the same problem, written where everything can be enumerated.
+    A distribution q over the listed sequences Y, with the energy <Y u, q> - 1/2 |(Y A)^T q|^2 and Shannon's entropy,
+    has the marginals Y^T q. This is the same problem, written where everything can be listed.
     """
     import solvers
 
@@ -141,9 +141,10 @@ def tagging_problem(loss: str, chain: gfy.Chain) -> gfy.InnerProblem:
 
 
 def markov(chain: gfy.Chain, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw noisy observations x [count, T, S] of sequences [count, T] whose states tend to repeat."""
+    """Draw noisy observations x [count, T, S] of sequences [count, T] whose states mostly go up by one."""
     S = chain.states
-    move = 0.1 / S + 0.9 * np.roll(np.eye(S), 1, axis=1)  # mostly to the next state
+    # The next state has probability 0.9 + 0.1 / S, every other one 0.1 / S.
+    move = 0.1 / S + 0.9 * np.roll(np.eye(S), 1, axis=1)
     labels = np.empty((count, chain.length), dtype=int)
     labels[:, 0] = rng.integers(0, S, size=count)
     for t in range(1, chain.length):

@@ -1,9 +1,9 @@
 """Keep a trained network in two plain files: numbers in model.npz, everything else in model.json. No pickle.
 
-A checkpoint is the same with Adam's moments and the epoch, so that training goes on as if never stopped. A model may
-come from a stranger, so reading one runs no code and trusts no size: the description is checked field by field, a
-solver is a registered name and never a file, the archive's sizes are read before its numbers, and the description holds
-the archive's digest, so that files of two trainings are not mistaken for one.
+A checkpoint also holds Adam's moments and the epoch, so that training continues as if it had never stopped. A model may
+come from an unknown author, so that reading one runs no code and trusts no size. The description is checked field by
+field, and a solver is a registered name and never a file. The archive's sizes are read before its numbers, and the
+description holds the archive's digest, so that files of two trainings are not mistaken for one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.experiments.common.objectives import GRADIENTS, LOSSES
 from gfy.errors import GfyValueError
 
 FORMAT = 2
-MOST_BYTES = 2**30  # of numbers in one archive
+MOST_BYTES = 2**30  # bytes of all numbers in one archive
 _MOST_TEXT_BYTES = 2**22
 _MOST_ARRAYS = 256
 _MOST_SIZE = 10**6  # features, labels, rank, hidden units
