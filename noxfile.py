@@ -15,13 +15,14 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2025.11.12"
-# Not uv: it does not read pip's own configuration, which may name the place of a CPU-only torch wheel.
+# uv is not used, because it does not read pip's own configuration, which may name the place of a CPU-only
+# torch wheel.
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "typecheck", "tests"]
 
-# Sessions that want both frameworks and the rest share one environment, which the session `everything` fills
-# (minutes and gigabytes). They require that session, have no environment of their own, and run from its bin.
+# Sessions that need both frameworks and the rest share one environment, which the session `everything` fills (in
+# minutes, with gigabytes). They require that session, have no environment of their own, and run from its bin.
 BIN = Path(__file__).resolve().parent / ".nox" / "everything" / "bin"
 in_everything = partial(nox.session, venv_backend="none", requires=["everything"], default=False)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -44,7 +45,7 @@ LAYERS = ("cvxpylayers", "diffcp", "pyepo", "pathos", "dill", "multiprocess", "p
 def peers_that_are_layers(session: nox.Session, *names: str) -> None:
     """Install peers into the shared environment without their requirements; a peer that is not available is left out.
 
-    qpth wants a numpy below 2, which JAX cannot have, and runs with a newer one.
+    qpth requires a numpy below 2, which JAX cannot use, but it also runs with a newer one.
     """
     how = ("--quiet", "--disable-pip-version-check", "--no-deps", "-c", "constraints.txt")
     env = {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
@@ -175,7 +176,8 @@ def asv(session: nox.Session) -> None:
     head = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     profile = os.environ.get("GFY_ASV_PROFILE", "fast")
     here = ("--set-commit-hash", head, "-E", f"existing:{BIN / 'python'}")
-    # A process for every cell, forked from one that has read the suites: most cells are n/a, and cost nothing so.
+    # Every cell has a process of its own, forked from one that has read the suites; so the many cells that
+    # are n/a take almost no time.
     how = ("--quick", "--show-stderr", "--launch-method", "forkserver")
     run(session, "asv", "run", *how, *here, GFY_ASV_PROFILE=profile)
 
@@ -193,7 +195,7 @@ def exports(session: nox.Session) -> None:
     """Run the exported benchmark with benchopt, and the exported history with Apache Otava."""
     install(session, "jax", "torch", "report", "test")
     session.install("-c", "constraints.txt", "benchopt")
-    otava = Path(session.create_tmp()).resolve() / "otava"  # it pins a numpy of its own
+    otava = Path(session.create_tmp()).resolve() / "otava"  # Otava requires another version of numpy
     session.run("python", "-m", "venv", str(otava))
     session.run(
         str(otava / "bin" / "python"), "-m", "pip", "install", "--quiet", "apache-otava", external=True

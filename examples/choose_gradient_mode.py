@@ -1,7 +1,8 @@
 """Choose a gradient mode: error and cost of envelope, implicit and unrolled gradients as the inner solve gets better.
 
-The loss contains only the maximum of the inner problem, so all three modes compute the same gradient; they differ in
-what an inexact solve does to it, and in price. A loss of the argmax itself needs implicit or unrolled.
+The loss contains only the maximum of the inner problem, so that all three modes compute the same gradient. They differ
+in how an inexact solve changes it, and in the time that they take. A loss of the argmax itself needs the implicit or
+the unrolled mode.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def timed(work: Callable[[], torch.Tensor], repeats: int) -> tuple[torch.Tensor,
 
 def main() -> None:
     torch.manual_seed(0)
-    warnings.simplefilter("ignore", gfy.UnsolvedWarning)  # solves that stop early are what is shown
+    warnings.simplefilter("ignore", gfy.UnsolvedWarning)  # this example stops solves early on purpose
     batch, k, rank = (8, 12, 2) if QUICK else (64, 100, 4)
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     u = torch.randn(batch, k, dtype=torch.float64, requires_grad=True)

@@ -1,7 +1,7 @@
 """Retrieve stored patterns from noisy ones with sparse and dense associative memories, in torch and in JAX.
 
-One text serves both frameworks. Sparse weights (Gini, Tsallis) return a pattern to the last digit from anywhere within
-its retrieval radius, in one update; softmax weights (attention) mix in a little of every other pattern.
+The same code serves both frameworks. From any point within a pattern's retrieval radius, sparse weights (Gini, Tsallis)
+return the pattern to the last digit in one update; softmax weights (attention) add a small part of every other pattern.
 """
 
 from __future__ import annotations

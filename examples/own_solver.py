@@ -1,7 +1,7 @@
 """Use your own solver: one class, certified and compared with two of ours, in both frameworks.
 
-The method: ask the regularizer for its answer to the linearised energy (the fixed-point map), and walk towards that
-point exactly as far as the quadratic objective keeps growing. It is the generalized conditional gradient method.
+The method asks the regularizer for its answer to the linearised energy (the fixed-point map), and moves towards that
+point exactly as far as the quadratic objective increases. It is the generalized conditional gradient method.
 
     python examples/own_solver.py
     gfy check examples/own_solver.py:TowardsFixedPoint
@@ -74,7 +74,7 @@ def measure(solver: Any, problem: InnerProblem, v: Input, framework: str) -> str
     backend = get_backend(framework)
     stop = gfy.Stop(tol=1e-7, max_steps=5_000)
     solve = backend.jit(lambda w: solver.solve(problem, w, None, stop))
-    found = backend.sync(solve(v))  # compiles, where the framework does
+    found = backend.sync(solve(v))  # this call compiles, where the framework compiles
     start = time.perf_counter()
     found = backend.sync(solve(v))
     took = time.perf_counter() - start

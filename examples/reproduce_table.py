@@ -1,8 +1,8 @@
 """Reproduce a table of the paper: envelope against implicit gradients of a pairwise network, the quick protocol.
 
-The quick protocol tries few settings for few epochs with one seed: a look at the machinery, not the paper's numbers.
-Those are filled by `gfy reproduce multilabel`, which goes on where it was interrupted and writes them beside the
-paper's.
+The quick protocol tries few settings for few epochs with one seed. It shows how the experiment runs, and its numbers
+are not those of the paper. `gfy reproduce multilabel` computes these; it goes on where it was interrupted, and writes
+its numbers beside the paper's.
 """
 
 from __future__ import annotations

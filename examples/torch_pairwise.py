@@ -1,8 +1,9 @@
 """Train a pairwise energy network with torch.nn, beside a unary one, on labels that compete with each other.
 
-The data is made on the spot: of ten labels the three with the best scores are on, so that whether a label is on depends
-on the others. The unary network decides label by label. The pairwise network scores labels by u and pairs of labels by
--A A^T with a factor A that all examples share, and learns that three labels are on: it decides more of them rightly.
+The script draws its own data: of ten labels the three with the best scores are on, so that whether a label is on
+depends on the others. The unary network decides each label by itself. The pairwise network scores labels by u and pairs
+of labels by -A A^T with a factor A that all examples share. It learns that three labels are on, and so decides more of
+them rightly.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import solvers
 
 EPOCHS = 100 if os.environ.get("GFY_QUICK") == "1" else 400
 FEATURES, LABELS, ON = 8, 10, 3
-STOP = gfy.Stop(tol=1e-5, max_steps=50)  # more than a training step can notice
+STOP = gfy.Stop(tol=1e-5, max_steps=50)  # a more accurate solve hardly changes the training
 
 
 class Unary(torch.nn.Module):

@@ -9,7 +9,7 @@ import time
 def main(jobs: int) -> None:
     from dask_jobqueue import SLURMCluster
 
-    with SLURMCluster() as cluster:  # its settings are those of slurm.yaml
+    with SLURMCluster() as cluster:  # slurm.yaml holds its settings
         cluster.scale(jobs=jobs)
         print(cluster.scheduler_address, flush=True)
         while True:
