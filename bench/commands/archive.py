@@ -82,7 +82,7 @@ def add(
     index: Annotated[Path, typer.Option(help="Use the archive in this folder.")] = Path("docs/published"),
     solve: Annotated[bool, typer.Option("--solve/--no-solve", help="Also solve sampled rows again.")] = True,
 ) -> None:
-    """Check packs and list those without a fault in the archive of a folder; exits 1 where one has a fault.
+    """Check packs and list those without a fault in the archive of a folder; exit with 1 where one has a fault.
 
     Example:
 
@@ -105,7 +105,7 @@ def add(
 def verify(
     index: Annotated[Path, typer.Argument(help="Use the archive in this folder.")] = Path("docs/published"),
 ) -> None:
-    """Check that the index of a folder lists its packs, all of them and as they are; exits 1 where it does not.
+    """Check that the index of a folder lists all its packs as they are; exit with 1 where it does not.
 
     Example:
 

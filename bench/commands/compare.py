@@ -91,18 +91,18 @@ def compare(
 ) -> None:
     """Measure every solver with every gradient mode on every problem of a suite, and write the report.
 
-    Rows are kept in OUT/compare.sqlite as soon as they are measured; the same command again does only what is
-    missing. Ctrl-C stops after the cells in hand.
+    Rows are kept in OUT/compare.sqlite as soon as they are measured; the same command again measures only what is
+    missing. Ctrl-C stops after the cells that are running.
 
     Examples:
 
-        gfy compare                                         the default suite, about eight minutes on two cores
+        gfy compare                                         measure the default suite: about eight minutes on two cores
 
-        gfy compare --suite smoke --backend torch           a quick look
+        gfy compare --suite smoke --backend torch           measure a small suite
 
         gfy compare --problem pairwise-gini --solver DualNewton --solver my/solver.py:Mine
 
-        gfy compare --dry-run                               what would be measured, and what not and why
+        gfy compare --dry-run                               show what would be measured, and what not and why
 
         gfy compare --suite full --scheduler tcp://head:8786
     """

@@ -42,7 +42,7 @@ def missing() -> list[tuple[str, str, str]]:
 def doctor() -> None:
     """Show versions, devices, threads and load, and what is missing with the command that installs it.
 
-    Exits 1 when neither backend is installed.
+    The command exits with 1 when neither backend is installed.
 
     Example:
 

@@ -86,7 +86,7 @@ def migrate(
 
 @app.command()
 def verify(sources: Sources) -> None:
-    """Check schema, keys and orphan rows; the command exits with 1 when something is wrong.
+    """Check the schema, the keys and the values of all rows; the command exits with 1 when something is wrong.
 
     Example:
 

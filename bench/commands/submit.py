@@ -19,8 +19,9 @@ def pack(
 ) -> None:
     """Pack the rows of a run with their environment, commit and checksums, and the solutions of a sample.
 
-    The sample is drawn by the rows themselves and solved again here. Rows that were measured with uncommitted changes
-    or outside any commit are refused, and so is a run of which no row can be certified again.
+    The content of the rows decides which of them are in the sample; these are solved again here. Rows that were
+    measured with uncommitted changes or outside any commit are refused, and so is a run of which no row can be
+    certified again.
 
     Example:
 
@@ -43,10 +44,10 @@ def check(
         Path | None, typer.Option(help="Also write the page of the rows that were sent into this folder.")
     ] = None,
 ) -> None:
-    """Check packs that someone sent, and name every row that was altered or contradicts itself; exits with 1 then.
+    """Check packs that someone sent and name each row that was altered or contradicts itself; exit with 1 in that case.
 
-    Problems are made again from their seeds, certificates are computed again from the packed solutions, and solvers
-    that are here in the measured version solve again. No file that a row names is run.
+    The command makes problems again from their seeds, and computes certificates again from the packed solutions.
+    Solvers that are here in the measured version solve again. No file that a row names is run.
 
     Examples:
 

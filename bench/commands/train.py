@@ -54,8 +54,8 @@ def train(
 ) -> None:
     """Train one energy network on a dataset and save it.
 
-    Three quarters of the training part are trained on, the last quarter is watched, and the test part is used at
-    the end.
+    The network is trained on three quarters of the training part. The last quarter measures its accuracy meanwhile, and
+    the test part is used at the end.
 
     Examples:
 
