@@ -26,7 +26,7 @@ VERBS = {
     "theory": "Check the paper's theorems by experiments on calibration, training and structures.",
     "explain": "Say which theorems, solvers and gradient modes apply to a problem, and why others do not.",
     "doctor": "Show versions, devices and threads, what is missing and how to install it.",
-    "records": "Export, merge, verify and show stored rows.",
+    "records": "Export, merge, migrate, verify and show stored rows.",
     "submit": "Pack a run so that others can check it, or check a pack that someone sent.",
     "archive": "List, fetch and add published runs.",
     "export": "Write the suite or its history in the formats of benchopt and Apache Otava.",

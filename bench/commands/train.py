@@ -40,7 +40,7 @@ def train(
     patience: Annotated[
         int,
         typer.Option(
-            min=0, help="Stop after so many reports without a better held-out accuracy; 0 never stops."
+            min=0, help="Stop after this many reports without a better held-out accuracy, or never with 0."
         ),
     ] = 0,
     every: Annotated[

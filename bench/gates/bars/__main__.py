@@ -37,18 +37,22 @@ def catalogue() -> tuple[Bar, ...]:
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.gates.bars", description=__doc__)
     parser.add_argument("-k", dest="only", action="append", default=[], metavar="WORD",
-                        help="only bars whose name contains WORD; may be repeated")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="name the bars and stop")
+                        help="run only bars whose name contains WORD; the option may be repeated")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="print the names of the bars and run none")
     parser.add_argument(
         "--store",
         metavar="FILE",
-        help="also keep the rows: a run of all bars replaces this file, one of some (-k) adds to it",
+        help="also store the rows in this file: a run of all bars replaces it, and a run of some (-k) adds to it",
     )
-    parser.add_argument("--rounds", type=int, default=7, help="how often everyone takes a turn (7)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
-    parser.add_argument("--backend", action="append", choices=["jax", "torch"], help="one framework only")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="time each contender in this many rounds (default 7)"
+    )
+    parser.add_argument("--device", default="cpu", help="run on cpu or cuda (default cpu)")
+    parser.add_argument(
+        "--backend", action="append", choices=["jax", "torch"], help="run in this framework only"
+    )
     parser.add_argument("--tiny", action="store_true",
-                        help="small sizes: shows that every bar runs; its numbers mean nothing")  # fmt: skip
+                        help="run small sizes, which shows that every bar runs and gives no result")  # fmt: skip
     return parser.parse_args(argv)
 
 
