@@ -65,7 +65,7 @@ def hold_out(part: Part, fraction: float, seed: int = 0) -> tuple[Part, Part]:
 
 
 def development_split(dataset: Dataset) -> tuple[Part, Part]:
-    """Return the quarter of the training part on which hyper-parameters are chosen: (fitted, held out)."""
+    """Return the training part in two: (fitted, the held-out quarter on which hyper-parameters are chosen)."""
     return hold_out(dataset.train, 0.25)
 
 

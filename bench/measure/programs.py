@@ -82,8 +82,8 @@ class Bench:
             return None
 
     def varied(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
-        """Return new arrays of NumPy for call `number`: 0 is the problem itself, each later call differs from
-        those before.
+        """Return new arrays of NumPy for call `number`: 0 is the problem itself, and each later call differs
+        from the one before it.
 
         The examples are moved on by about `number` places, but never by a multiple of the batch, so that the remembered
         answer of call 0 is wrong. The leaves of v are scaled by up to 2 %, so that successive calls have different

@@ -57,7 +57,7 @@ class Settings:
     """Say how a group is measured."""
 
     timeout: float = 60.0  # seconds that a cell may take in all
-    repeat: int = 7  # timed calls of each program
+    repeat: int = 7  # timed samples of each program; a sample holds several calls where these are short
     # Seconds; a program that has used them is timed no further, but for its first three samples.
     budget: float = 1.0
     # Bytes that a worker may allocate; None stands for four fifths of the machine's.

@@ -23,7 +23,7 @@ def borrow_bench() -> None:
 
 
 def value_and_grad(library: Any, fn: Any) -> Any:
-    """Compute it for commits whose backends do not have it yet."""
+    """Compute value and gradient, for commits whose backends have no `value_and_grad`."""
 
     def both(v: Any, *rest: Any) -> Any:
         value, pull = library.vjp(lambda w: fn(w, *rest), v)
