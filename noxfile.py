@@ -15,8 +15,7 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2025.11.12"
-# uv is not used, because it does not read pip's own configuration, which may name the place of a CPU-only
-# torch wheel.
+# uv is not used: it does not read pip's own configuration, which may name the place of a CPU-only torch wheel.
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "typecheck", "tests"]

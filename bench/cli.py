@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# Each verb is a module bench.commands.<verb>, which offers `app` (a typer.Typer) or a function with the name
-# of the verb.
+# Each verb is a module bench.commands.<verb>, with `app` (a typer.Typer) or a function of the verb's name.
 VERBS = {
     "compare": "Measure which solver and which gradient mode is fastest on which problem, and write the report.",
     "report": "Turn stored rows into a page, figures and tables.",

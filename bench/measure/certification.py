@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from bench.measure.reference import Reference
 
 EPS = {"float64": 2.2e-16, "float32": 1.2e-7}
-# The product of a vector with a standard normal direction is taken to be at most this many times the length
-# of the vector.
+# The product of a vector with a standard normal direction is taken to be at most this many times its length.
 DEVIATIONS = 6.0
 # Units in the last place; at the tightest levels a solution may lie this far outside the set.
 OUTSIDE_ULPS = 1e3

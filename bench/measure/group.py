@@ -116,8 +116,8 @@ class Preparation:
         if known is not None and known.fits(tol):
             return known
         solver = solver_of(cell.solver)
-        # The library's loop stops a solver that has a `step`, and it only compares with the tolerance. It is
-        # not known what any other solver does with the tolerance, so that one is compiled for a fixed one.
+        # The library's loop stops a solver that has a `step`, and only compares with the tolerance. What any
+        # other solver does with its tolerance is not known, so that it is compiled for a fixed one.
         fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
         fixed = fixed or (True if known is not None and not known.dynamic else fixed)
         work, title = make(self._bench, solver, mode, steps), f"{key}, {steps} steps"

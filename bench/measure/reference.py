@@ -30,7 +30,7 @@ SMALL = 3_000  # numbers, k * examples * solves; up to this many it is tried
 # Certified relative gap and residual; where both are reached, no other solver is tried.
 GOOD, ENOUGH = 1e-13, 1e-11
 WORST_GAP = 1e-11  # certified relative gap; above it no differences are taken
-STEP = 2.0**-14  # times the root mean square of the leaf
+STEP = 2.0**-14  # the step is this many times the root mean square of the leaf
 # Relative uncertainty of a slope; above it smaller steps and a more accurate solver are tried too.
 UNSTEADY = 1e-4
 WIDE = 16  # times the step; used where the solutions are too inaccurate for the step itself

@@ -166,8 +166,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
                 if refused is not None:
                     found.left_out.append((Cell({**base, "tol": None}, entry.family, text), refused))
                     continue
-                # Unrolled steps and their program are the same at every level, so that each level costs
-                # little.
+                # Unrolled steps and their program are the same at every level, so that all levels cost little.
                 whole = suite.full_ladder or mode.name in ("envelope", "unrolled")
                 for tol in held if whole else held[-1:]:
                     cells.append(Cell({**base, "tol": tol}, entry.family, text))

@@ -212,7 +212,7 @@ class Local(Executor):
         begun = lambda group, cell, text: self._notice(group, cell, text)  # noqa: E731
         quiet = Quiet()
         self._runners = [GroupRunner(self._stopping, job, env, begun, quiet) for _ in range(max(1, jobs))]
-        # The runner that has measured a problem: its workers keep the problem's programs and reference.
+        # A problem stays with the runner that has measured it, whose workers keep its programs and its reference.
         self._homes: dict[str, GroupRunner] = {}
 
     def _told(self, again: bool) -> None:

@@ -189,8 +189,7 @@ class GroupRunner:
             if end.kind == "timeout":
                 spare(broken, pending, emit)
             return bool(pending)
-        # The worker died before it announced a cell. If this happens twice, the problem itself is taken as
-        # the cause.
+        # The worker died before it announced a cell. The second time, the problem itself is taken as the cause.
         party.blank_deaths += 1
         if party.blank_deaths == 2 or end.kind == "failed":
             for cell in pending.values():

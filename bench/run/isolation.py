@@ -35,7 +35,7 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
 }
-# The names in the pickle of a NumPy array.
+# These are the names in the pickle of a NumPy array.
 NUMBERS = ("_reconstruct", "_frombuffer", "scalar", "ndarray", "dtype")
 
 

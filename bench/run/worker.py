@@ -85,8 +85,7 @@ def limit_memory(allowed: int | None) -> None:
 
     if allowed is None:
         allowed = int(0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    # The limit is on private memory in use and not on address space, since CUDA and XLA reserve far more
-    # address space than they use.
+    # The limit is on private memory and not on address space, of which CUDA and XLA reserve far more than they use.
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or allowed < most:
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, most))

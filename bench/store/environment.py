@@ -91,8 +91,7 @@ def machine_info() -> dict[str, Any]:
         "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
         "scaling": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo") or None,
-        # Two machines of one model have different names. Only a hash of the machine's id is kept, since the
-        # id is private.
+        # Two machines of one model have different names. Only a hash of the machine's private id is kept.
         "identity": hashlib.sha256(identity.encode()).hexdigest()[:8] if identity else None,
     }
 

@@ -22,7 +22,7 @@ from bench.store.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-# For the name of an asv benchmark function, this is the column that its number belongs to.
+# The name of each asv benchmark function is mapped to the column that its number belongs to.
 ASV_COLUMNS = {
     "time_solve": "steady_s",
     "time_value_and_grad": "backward_s",

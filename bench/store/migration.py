@@ -20,7 +20,7 @@ from bench.store.files import check_header, schema_of, sentences
 from bench.store.keys import complete, content_hash
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
 
-# For a name inside `extra` in the first schema, this is the column now.
+# Each name inside `extra` in the first schema is mapped to its column in this one.
 _FROM_EXTRA = {
     "attempt": "attempt", "repeat": "repeat_asked", "timeout": "timeout_s", "eager_s": "eager_s",
     "one_program_for_all_tolerances": "one_program", "backward_samples": "backward_samples",

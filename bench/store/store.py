@@ -96,8 +96,8 @@ class Store:
         """Store one row in one transaction (a row of the same key is replaced), and return its key."""
         full = complete(row)
         with self._lock, sentences(self.path):
-            # A statement outside BEGIN is a transaction of its own: after a kill the row is there completely
-            # or not at all.
+            # A statement outside BEGIN is its own transaction: after a kill the row is there completely or
+            # not at all.
             self._connection.execute(_INSERT, list(full.values()))
         return str(full["key"])
 

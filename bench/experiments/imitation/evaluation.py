@@ -22,7 +22,7 @@ from bench.experiments.imitation.tasks import Task
 from bench.store.environment import cores
 from gfy.errors import GfyValueError
 
-# Episodes that are simulated at a time: enough to make the policy's call cheap, few enough to stay in memory.
+# This many episodes are simulated at a time: enough to make the policy's call cheap, few enough for the memory.
 SLOTS = 200
 FIRST_SEED = 100_000  # far from the seeds of the demonstrations, so that training has seen none of the starts
 

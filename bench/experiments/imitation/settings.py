@@ -75,7 +75,7 @@ GRIDS: dict[str, Grid] = {
     grid.name: grid
     for grid in (
         Grid("paper", (1e-4, 5e-4, 1e-3), (0.0, 1.0, 10.0), (0.1, 1.0, 10.0), (16, 32, 64, 128), 10),
-        # The part of the paper's grid that is best for both models: wide networks, the highest rate, no decay.
+        # This is the part of the paper's grid that is best for both models: wide networks, highest rate, no decay.
         Grid("short", (1e-3,), (0.0,), (1.0, 10.0), (64, 128), 5),
         # This goes beyond the paper's grid: a wider layer, decays that are small beside the paper's, and
         # noise on the observations.

@@ -24,8 +24,7 @@ from bench.plan import matrix
 from bench.store import Store, key_of
 
 DATASETS = ("yeast", "birds", "emotions")
-# This number is part of a trial's identity. It is raised when the training changes in a way that the other
-# fields do not show.
+# This is part of a trial's identity; it is raised when the training changes in a way that no other field shows.
 RECIPE = 3
 
 

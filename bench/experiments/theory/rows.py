@@ -39,7 +39,7 @@ def theory_row(
     }
 
 
-# A row before it is measured, and the function that measures it.
+# A case is a row before it is measured, with the function that measures it.
 Case = tuple[dict[str, Any], Callable[[], dict[str, Any]]]
 
 

@@ -26,8 +26,7 @@ class _Gradients(Suite):
         found = gradient_columns(self.call()[1], reference(self.prepared.bench)).get("grad_error")
         return float("nan") if found is None else float(found)
 
-    # The meaning of this number depends on the reference and the problems, outside this file: raise the
-    # version with them.
+    # This number depends on the reference and the problems, outside this file: raise the version with them.
     track_gradient_error.version = "2"  # type: ignore[attr-defined]
     track_gradient_error.unit = "relative error"  # type: ignore[attr-defined]
 

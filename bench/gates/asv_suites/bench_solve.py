@@ -39,8 +39,7 @@ class _Solve(_Warm):
         work = self.prepared.work
         return worst_gap(work.problem, work.inputs, self.call().p)
 
-    # The meaning of this number depends on the certificate and the problems, outside this file: raise the
-    # version with them.
+    # This number depends on the certificate and the problems, outside this file: raise the version with them.
     track_certified_gap.version = "1"  # type: ignore[attr-defined]
     track_certified_gap.unit = "relative gap"  # type: ignore[attr-defined]
 

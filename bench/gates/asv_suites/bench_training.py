@@ -41,7 +41,7 @@ class Training:
 
         return 100.0 * float(np.mean((to_numpy(p) > 0.5) == (y[split:] > 0.5)))
 
-    # The meaning of this number depends on the generator of the rows, outside this file: raise the version with it.
+    # This number depends on the generator of the rows, outside this file: raise the version with it.
     track_test_accuracy.version = "1"  # type: ignore[attr-defined]
     track_test_accuracy.unit = "%"  # type: ignore[attr-defined]
 

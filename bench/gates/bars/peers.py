@@ -240,8 +240,7 @@ HOST = (
     "scipy L-BFGS-B", "cvxpy + Clarabel", "MujocoBoxQP", "Daqp", "Quadprog", "Piqp", "Moreau", "Osqp", "Clarabel",
     "Proxsuite", "ScipyFindRoot", "torch bisection",
 )  # fmt: skip
-# These are timed on the whole batch, because their time is not proportional to the number of examples or they
-# are close rivals.
+# These are timed on the whole batch: their time is not proportional to the examples, or they are close rivals.
 WHOLE = (
     "MujocoBoxQP", "jaxopt MirrorDescent", "ScipyFindRoot", "JaxoptBisection", "torch bisection", "ByHand",
     "ByHand in JAX", "JaxoptBoxCDQP",

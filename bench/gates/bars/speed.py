@@ -29,7 +29,7 @@ class Race:
     ours: tuple[str, ...]
     peers: tuple[str, ...]
     bar: float
-    examples: int | None = None  # where given, loops over examples are timed on the first few, this many
+    examples: int | None = None  # where given, loops over examples are timed on this many of them
 
 
 def race(name: str, workload: Named, rules: Race, scale: Scale) -> list[Line]:
