@@ -48,8 +48,9 @@ def peers_that_are_layers(session: nox.Session, *names: str) -> None:
     """
     how = ("--quiet", "--disable-pip-version-check", "--no-deps", "-c", "constraints.txt")
     env = {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
-    pip = (str(BIN / "python"), "-m", "pip", "install", *how, *names)
-    session.run(*pip, env=env, external=True, success_codes=[0, 1])
+    for name in names:
+        pip = (str(BIN / "python"), "-m", "pip", "install", *how, name)
+        session.run(*pip, env=env, external=True, success_codes=[0, 1])
 
 
 @nox.session(default=False)

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.plan.names import resolve, suggest
+from bench.plan.names import plain, resolve, suggest
 from bench.problems.base import COUNTS, Named, Recipe
 from bench.store.environment import gpus, install_command
+from bench.store.keys import content_hash
 from bench.store.media import visible
 from gfy.backend import frameworks
 from gfy.errors import GfyTypeError, GfyValueError
@@ -78,7 +79,9 @@ def from_file(reference: str) -> Any:
 
 @cache
 def _import_file(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"gfy_user_{file.stem}", file)
+    # Files of one name in two folders are two modules, each with its own text and fingerprint.
+    name = f"gfy_user_{file.stem}_{content_hash(str(file))[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -107,7 +110,13 @@ def is_stranger(text: str) -> bool:
         return True
     if name in own_solvers() or name in own_families():
         return False
-    return name in _plugins("gfy.solvers") or name in _plugins("gfy.problems")
+    solver, family = _meant(name, solver_names()), _meant(name, family_names())
+    return not (solver is None or solver in own_solvers()) or not (family is None or family in own_families())
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """Return the known name that is found under this one, in whatever case and with whatever dashes."""
+    return name if name in known else next((other for other in known if plain(other) == plain(name)), None)
 
 
 @cache
