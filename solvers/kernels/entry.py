@@ -22,7 +22,9 @@ import llvmlite.binding
 import numpy as np
 from numba import carray, cfunc, types
 
+from gfy.numerics import native
 from gfy.numerics.native import FREEDOM, piece
+from gfy.protocols import Result
 from solvers.kernels import frame as f
 from solvers.kernels.memory import widen, write_one
 from solvers.kernels.threads import TABLE, run_at, start_at, table, wait
@@ -126,10 +128,13 @@ def _direct(text):
 
 
 def stamp() -> int:
-    """Return a number of the kernels' text, so that code kept on disk is used only for the text it was
-    compiled from."""
+    """Return a number of all that the kernels are compiled from: code kept on disk is used for nothing else.
+
+    That is their text, how loops are compiled, and the numbers of the results that they write.
+    """
     files = sorted(file for file in Path(__file__).parent.glob("*.py") if file.name not in _OUTSIDE)
-    return zlib.crc32(b"".join(file.read_bytes() for file in files))
+    results = repr([(result.name, int(result)) for result in Result]).encode()
+    return zlib.crc32(b"".join(file.read_bytes() for file in (*files, Path(native.__file__))) + results)
 
 
 def _compiled(function: Any) -> Any:
