@@ -27,8 +27,9 @@ def test_the_best_vertex_of_thirty_is_found() -> None:
     rng = np.random.default_rng(3)
     u, bend = rng.normal(size=30) / 10, 4 + rng.random(30)
     values = u + bend / 2  # of the vertices: Omega is the same at all of them, and the energy is convex
-    v = gfy.LinearQuadratic.Input(u=torch.tensor(u)[None], U=torch.diag(torch.tensor(bend))[None])
-    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Gini(), gfy.Simplex())
-    p = solvers.MultiStart(starts=1).solve(problem, v).p.numpy()[0]
+    curved = torch.tensor(bend)
+    energy = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) + 0.5 * (curved * p * p).sum(-1), k=30)
+    problem = gfy.InnerProblem(energy, gfy.Gini(), gfy.Simplex())
+    p = gfy.argmax(problem, torch.tensor(u)[None], solver=solvers.MultiStart(starts=1)).numpy()[0]
     assert int(p.argmax()) == int(values.argmax())
     assert p.max() == pytest.approx(1.0)

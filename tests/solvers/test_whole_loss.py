@@ -141,20 +141,25 @@ def test_reductions_and_dtypes(reduction: str, dtype, monkeypatch: pytest.Monkey
         torch.testing.assert_close(a, b, **close)
 
 
-def test_a_gradient_is_differentiated_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At constant p the gradient in A is y (A^T y)^T - p (A^T p)^T: its derivative in A is known."""
+def test_a_gradient_is_differentiated_in_its_cotangent_and_refused_in_v(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The gradient in A is y (A^T y)^T - p (A^T p)^T; its derivative in A would lack the part of dp*/dA."""
     compiled_only(monkeypatch)
     phi, leaves = inputs("rank 1")
     problem = gfy.InnerProblem(phi, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
     v, y = as_input(phi, leaves), torch.tensor(targets(None))
     p = gfy.argmax(problem, as_input(phi, leaves, grad=False))
-    (grad,) = torch.autograd.grad(
-        gfy.FenchelYoungLoss(problem, reduction="sum")(v, y), v.A, create_graph=True
-    )
+    scale = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    value = scale * gfy.FenchelYoungLoss(problem, reduction="sum")(v, y)
+    (grad,) = torch.autograd.grad(value, v.A, create_graph=True)
     way = torch.randn_like(grad)
-    (found,) = torch.autograd.grad((grad * way).sum(), v.A)
-    outer = y[:, :, None] * y[:, None, :] - p[:, :, None] * p[:, None, :]
-    torch.testing.assert_close(found, outer @ way)
+    (found,) = torch.autograd.grad((grad * way).sum(), scale, retain_graph=True)
+    A = v.A.detach()
+    truth = y[:, :, None] * (y[:, None] @ A) - p[:, :, None] * (p[:, None] @ A)
+    torch.testing.assert_close(found, (truth * way).sum())
+    with pytest.raises(gfy.UnsupportedError, match="first derivatives only"):
+        torch.autograd.grad((grad * way).sum(), v.A)
 
 
 def bad_target(v, y):

@@ -215,7 +215,7 @@ def test_what_another_package_registers_appears_in_every_gate(monkeypatch: pytes
     from bench.gates.regressions.cells import every
     from bench.plan import registry
 
-    known = registry.own_families()
+    known = dict(registry.own_families())
     known["their-problem"] = known["linear-gini-simplex"]
     monkeypatch.setattr(registry, "own_families", lambda: known)
     monkeypatch.setattr(gate_problems, "plugin_families", lambda: ["their-problem"])
