@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.measure.certification import judged
+from bench.measure.certification import EPS, judged
 from bench.measure.programs import Bench, Staged, forward, set_up
 from bench.plan import registry
 from bench.store.environment import fingerprint, library_fingerprint
@@ -24,6 +24,31 @@ from gfy.errors import GfyError, GfyValueError
 LARGEST = 10_000_000  # at most this many numbers in p, and at most this value of any parameter
 MOST_STEPS = 1_000_000
 FINISHED = ("ok", "not converged")
+JUDGED_BY = ("tol", "gap_rel", "feasibility")  # the columns that the status of a finished row follows from
+
+
+def unusable(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns without which a finished row of `gfy compare` cannot be judged or repeated, one clause each.
+
+    A row that `gfy compare` measured has all of them. One that was written by hand may lack them.
+    """
+    if row.get("kind") != "compare" or row.get("status") not in FINISHED:
+        return []
+    lacks = [name for name in (*JUDGED_BY, "seed") if row.get(name) is None]
+    said = [f"{name} is missing, and a row with the status {row['status']!r} has it" for name in lacks]
+    if row.get("seed") is not None and row["seed"] < 0:
+        said.append(f"seed is {row['seed']}, and a seed is not negative")
+    place = str(row.get("device")).partition(":")[0]
+    choices = {
+        "dtype": (row.get("dtype"), tuple(EPS)),
+        "backend": (row.get("backend"), registry.BACKENDS),
+        "gradient": (row.get("gradient"), tuple(registry.GRADIENTS)),
+        "device": (place, ("cpu", "cuda")),
+    }
+    for name, (value, known) in choices.items():
+        if value not in known:
+            said.append(f"{name} is {row.get(name)!r}, and must be one of {', '.join(known)}")
+    return said
 
 
 def why_not(row: Mapping[str, Any]) -> str | None:
@@ -32,6 +57,8 @@ def why_not(row: Mapping[str, Any]) -> str | None:
         return "it is no finished row of `gfy compare`"
     if not row.get("p_digest"):
         return "it was measured before rows named their solution (p_digest)"
+    for said in unusable(row):
+        return f"its {said}"
     family = registry.families().get(str(row.get("family")))
     if family is None:
         return f"the problem family {row.get('family')!r} is not registered here"
@@ -39,6 +66,8 @@ def why_not(row: Mapping[str, Any]) -> str | None:
         return "its problem comes from a training, which another processor rounds otherwise"
     if not _bounded(row):
         return f"its problem is larger than {LARGEST} numbers"
+    if _steps(row) > MOST_STEPS:
+        return f"its max_steps is {_steps(row)}, and a row that is solved again may take at most {MOST_STEPS} steps"
     return None
 
 
@@ -46,7 +75,7 @@ def _bounded(row: Mapping[str, Any]) -> bool:
     params = _json(row.get("problem_params"))
     numbers = [x for x in params.values() if isinstance(x, (int, float))]
     size = float(row.get("k") or 1) * float(row.get("batch") or 1)
-    return all(abs(x) <= LARGEST for x in numbers) and size <= LARGEST and _steps(row) <= MOST_STEPS
+    return all(abs(x) <= LARGEST for x in numbers) and size <= LARGEST
 
 
 def _steps(row: Mapping[str, Any]) -> int:
@@ -117,6 +146,10 @@ def solver_fault(row: Mapping[str, Any]) -> str | None:
         solver = registry.make_solver(text)
     except GfyError as error:
         return str(error)
+    try:
+        registry.gradient_of({**row, "gradient_params": _json(row["gradient_params"])})
+    except (GfyError, TypeError) as error:
+        return f"its gradient mode cannot be made here ({error})"
     reason = registry.backend_missing(str(row["backend"]), str(row["device"]))
     if reason is not None:
         return reason

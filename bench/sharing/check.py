@@ -105,8 +105,9 @@ def _row(row: Row, found: Findings) -> bool:
         )
     if row["git_dirty"] or not row["git_commit"]:
         wrong.append(f"{_name(row)} was measured outside a clean commit.")
-    found.faults += wrong + [f"{_name(row)}: {said}." for said in inconsistent(row)]
-    return True
+    unusable = again.unusable(row)
+    found.faults += wrong + [f"{_name(row)}: {said}." for said in unusable or inconsistent(row)]
+    return not unusable
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -109,6 +109,8 @@ def read(path: Path) -> Pack:
     if manifest["format"] != FORMAT:
         raise RecordsError(f"{path} has format {manifest['format']}; this version reads {FORMAT}.")
     checked_name(manifest["name"])
+    if not 0 < manifest["share"] <= 1 or not all(isinstance(key, str) for key in manifest["sample"]):
+        raise RecordsError(f"{path} has no usable sample in its manifest: `gfy submit` writes one.")
     if not all(isinstance(row, dict) for row in rows):
         raise RecordsError(f"{path} is damaged: a line of its rows is not a row.")
     return Pack(manifest, [_whole(row) for row in rows], _arrays(members["points.npz"], path))
@@ -180,7 +182,7 @@ def _arrays(data: bytes, path: Path) -> dict[str, list[np.ndarray]]:
             _bound_arrays(arrays.zip.infolist(), path)
             for name in sorted(arrays.files, key=_place):
                 found.setdefault(_place(name)[0], []).append(arrays[name])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, MemoryError, zipfile.BadZipFile) as error:
         raise RecordsError(f"{path} is damaged: its points cannot be read ({error}).") from error
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zipfile
@@ -120,6 +121,49 @@ def test_a_status_that_the_certificate_denies_is_named(honest: Path, tmp_path: P
     assert rows[0]["key"][:12] in said
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"tol": None}, "tol is missing"),
+        ({"gap_rel": None}, "gap_rel is missing"),
+        ({"feasibility": None}, "feasibility is missing"),
+        ({"seed": None}, "seed is missing"),
+        ({"seed": -1}, "seed is -1"),
+        ({"dtype": None}, "dtype is None"),
+        ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"backend": "nowhere.at_all"}, "backend is 'nowhere.at_all'"),
+        ({"device": "tpu"}, "device is 'tpu'"),
+        ({"gradient": "guess"}, "gradient is 'guess'"),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_named(
+    honest: Path, tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    pack = read(honest)
+    rows = [dict(row) for row in pack.rows]
+    rows[0] |= {**change, "key": None}
+    key = rows[0]["key"] = key_of(rows[0])
+    found = check(packed_again(pack, tmp_path / "forged.zip", rows))
+    (said,) = [fault for fault in found.faults if told in fault]
+    assert key[:12] in said
+    assert said.endswith(".")
+
+
+def test_a_gradient_mode_that_cannot_be_made_is_a_note(honest: Path) -> None:
+    row = dict(read(honest).rows[0])
+    reason = again.solver_fault(row | {"gradient_params": '{"surprise": 1}'})
+    assert "gradient mode cannot be made" in str(reason)
+
+
+def test_no_missing_column_ends_a_check_without_a_sentence(honest: Path, tmp_path: Path) -> None:
+    pack = read(honest)
+    for number, column in enumerate(sorted(set(pack.rows[0]) - {"kind", "status", "key"})):
+        rows = [dict(row) for row in pack.rows]
+        rows[0] |= {column: None, "key": None}
+        rows[0]["key"] = key_of(rows[0])
+        check(packed_again(pack, tmp_path / f"{number}.zip", rows), solve=False)
+
+
 def test_a_solution_of_a_better_solver_is_found_out_by_solving_again(honest: Path, tmp_path: Path) -> None:
     """The forger packs the exact solution for a loose solve, with a digest and a certificate that fit it."""
     pack = read(honest)
@@ -189,7 +233,8 @@ def test_nothing_that_a_row_names_is_run_and_no_size_is_too_large_to_refuse(
     assert again.solver_fault(row | {"solver": f"{trap}:Trap"}) is not None
     assert again.solver_fault(row | {"solver": f"{trap}:Trap(tol=1)"}) is not None
     assert "larger" in str(again.why_not(row | {"problem_params": '{"k": 1000000000}'}))
-    assert "larger" in str(again.why_not(row | {"max_steps": 10**9}))
+    assert "its max_steps is 1000000000" in str(again.why_not(row | {"max_steps": 10**9}))
+    assert "larger" not in str(again.why_not(row | {"max_steps": 10**9}))
     assert not (tmp_path / "sprung").exists()
 
 
@@ -206,6 +251,15 @@ def test_files_that_are_no_packs_get_a_sentence(tmp_path: Path, honest: Path) ->
             check(path)
     with pytest.raises(RecordsError, match="not JSON"):
         check(edited(honest, tmp_path / "deep.zip", lambda t: "[" * 100_000, "manifest.json"))
+    for share in ("NaN", "0.0", "Infinity"):
+        forged = edited(
+            honest,
+            tmp_path / f"share-{share}.zip",
+            lambda t, s=share: t.replace('"share": 1.0', f'"share": {s}'),
+            "manifest.json",
+        )
+        with pytest.raises(RecordsError, match="no usable sample"):
+            check(forged)
     with pytest.raises(RecordsError, match="name is"):
         check(
             edited(
@@ -215,6 +269,19 @@ def test_files_that_are_no_packs_get_a_sentence(tmp_path: Path, honest: Path) ->
                 "manifest.json",
             )
         )
+
+
+def test_points_that_declare_more_numbers_than_they_hold_get_a_sentence(honest: Path, tmp_path: Path) -> None:
+    header, arrays = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**50,)})
+    with zipfile.ZipFile(arrays, "w") as points:
+        points.writestr("key-0.npy", header.getvalue() + bytes(8))
+    path = tmp_path / "declared.zip"
+    with zipfile.ZipFile(honest) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, arrays.getvalue() if name == "points.npz" else old.read(name))
+    with pytest.raises(RecordsError, match="points cannot be read"):
+        check(path)
 
 
 def key_of(row: Row) -> str:
