@@ -106,6 +106,31 @@ def test_other_numbers_get_a_sentence(folder: Path, arrays: dict[str, np.ndarray
         read(folder)
 
 
+@pytest.mark.parametrize("energy", ["unary-linear", "unary-rectifier", "pairwise", "spen", "concave-spen"])
+def test_the_shapes_are_those_of_the_first_draw(energy: str) -> None:
+    model = Model(energy, 7, 5, rank=2, prior_units=3)
+    assert model.shapes() == {name: np.shape(leaf) for name, leaf in model.init(0).items()}
+
+
+@pytest.mark.parametrize("energy", ["unary-linear", "pairwise"])
+def test_declared_sizes_are_compared_and_never_drawn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, energy: str
+) -> None:
+    monkeypatch.setattr(Model, "init", lambda self, seed: pytest.fail("the sizes of a file were drawn"))
+    change(folder, model={"energy": energy, "features": 10**6, "labels": 10**6, "rank": 10**6})
+    with pytest.raises(GfyValueError, match="has parameters"):
+        read(folder)
+
+
+def test_an_array_that_declares_more_numbers_than_it_holds_gets_a_sentence(folder: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**50,)})
+    with zipfile.ZipFile(folder / "model.npz", "w") as archive:
+        archive.writestr("param.W1.npy", header.getvalue() + bytes(8))
+    with pytest.raises(GfyValueError, match="damaged"):
+        read(folder)
+
+
 def test_files_of_two_trainings_are_not_taken_for_one(folder: Path, tmp_path: Path) -> None:
     """What a kill between the two renames leaves behind: new numbers beside the old description."""
     model = Model("pairwise", 4, 3)

@@ -63,6 +63,19 @@ class Model:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter; nothing is drawn, so that sizes can be checked before they are made."""
+        d, k, h, m = self.features, self.labels, self.hidden, self.rank
+        if self.energy == "unary-linear":
+            return {"W": (d, k), "b": (k,)}
+        found: dict[str, tuple[int, ...]] = {"W1": (d, h), "b1": (h,), "W2": (h, k), "b2": (k,)}
+        if self.energy == "pairwise":
+            found |= {"A": (d, k * m), "a": (k * m,)}
+        if self.energy in ("spen", "concave-spen"):
+            g = self.prior_hidden
+            found |= {"P1": (g, k), "c1": (g,), "P2": (g,), "c2": ()}
+        return found
+
     def init(self, seed: int) -> Params:
         """Draw Glorot-uniform weights and zero biases in float32."""
         rng = np.random.default_rng([seed, 2022])

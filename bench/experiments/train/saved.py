@@ -88,7 +88,15 @@ def read(folder: Path, own_solver: str | None = None) -> tuple[Saved, dict[str, 
         raise GfyValueError(
             f"{folder} holds no saved network ({archive} is missing): `gfy train` makes one"
         ) from error
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        MemoryError,  # an array may declare more numbers than its member holds
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
         if isinstance(error, GfyValueError):
             raise
         raise GfyValueError(f"the numbers of the network in {folder} are damaged ({error})") from error
@@ -197,7 +205,7 @@ def _model(given: dict[str, Any]) -> Model:
 
 def _parameters(folder: Path, model: Model, params: Params) -> Params:
     """Return parameters of the names and shapes that the model has."""
-    expected = {name: np.shape(leaf) for name, leaf in model.init(0).items()}
+    expected = model.shapes()
     found = {name: np.shape(leaf) for name, leaf in params.items()}
     if found != expected:
         raise GfyValueError(f"the network in {folder} has parameters {found}; its model has {expected}")
