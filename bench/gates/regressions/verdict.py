@@ -16,7 +16,8 @@ METRICS = {
     "gradient error": ("decades", 0.5, 1e-12),
     "argmax gradient error": ("decades", 0.5, 1e-10),
 }
-# An interval that crosses a limit of what matters says nothing when it is wider than this many limits.
+# An interval that crosses a limit of what matters says nothing when it is wider than this many limits, or when its
+# middle lies beyond the limit.
 WIDE = 3.0
 
 
@@ -74,19 +75,25 @@ def interval(
 def decide(low: float, high: float, limits: tuple[float, float]) -> str:
     """Return what an interval of the change means, given the limits beyond which a change matters.
 
-    An interval beyond a limit is `worse` or `better`. An interval between the limits, or a narrow one, is `same`. A
-    wide interval that crosses a limit is `cannot tell`, since the change may matter or not.
+    An interval beyond a limit is `worse` or `better`, and one between the limits is `same`. An interval that crosses a
+    limit is `cannot tell`, since the change may matter or not; but a narrow one with its middle between the limits is
+    `same`, so that noise does not hide a change of 2 % beside a limit of 5 %.
 
     Example:
-        >>> decide(-0.01, 0.02, (-0.05, 0.05)), decide(-1.6, 1.4, (-0.05, 0.05)), decide(0.2, 0.3, (-0.05, 0.05))
-        ('same', 'cannot tell', 'worse')
+        >>> limits = (-0.05, 0.05)
+        >>> decide(-0.01, 0.02, limits), decide(0.2, 0.3, limits), decide(0.01, 0.06, limits)
+        ('same', 'worse', 'same')
+        >>> decide(-1.6, 1.4, limits), decide(0.04, 0.18, limits)
+        ('cannot tell', 'cannot tell')
     """
     if low > limits[1]:
         return "worse"
     if high < limits[0]:
         return "better"
-    inside = limits[0] <= low and high <= limits[1]
-    return "same" if inside or high - low <= WIDE * (limits[1] - limits[0]) / 2 else "cannot tell"
+    if limits[0] <= low and high <= limits[1]:
+        return "same"
+    narrow = high - low <= WIDE * (limits[1] - limits[0]) / 2
+    return "same" if narrow and limits[0] <= (low + high) / 2 <= limits[1] else "cannot tell"
 
 
 def judge(

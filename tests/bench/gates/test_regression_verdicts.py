@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.gates.regressions.verdict import controlled, interval, judge
+from bench.gates.regressions.verdict import controlled, decide, interval, judge
 
 
 def paired(rng: np.random.Generator, ratio: float, launches: int = 3, rounds: int = 12) -> tuple[list, list]:
@@ -61,6 +61,13 @@ def test_an_interval_that_spans_both_sides_cannot_be_told() -> None:
     assert found.verdict == "cannot tell"
     one_sided = judge("c", "time", [[1.0] * 6], [[1.0, 1.0, 1.01, 1.0, 3.0, 3.9]])
     assert one_sided.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.04, 1.18), (0.86, 0.97), (1.0, 1.11)])
+def test_a_narrow_interval_with_most_of_it_beyond_a_limit_cannot_be_told(low: float, high: float) -> None:
+    limits = (np.log(0.95), np.log(1.05))
+    assert decide(np.log(low), np.log(high), limits) == "cannot tell"
+    assert decide(np.log(1.01), np.log(1.06), limits) == "same", "narrow, and mostly between the limits"
 
 
 def test_a_change_that_base_shows_against_itself_cannot_be_told(rng: np.random.Generator) -> None:
