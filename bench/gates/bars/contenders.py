@@ -6,14 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.gates.bars.ladder import Contender, to_accuracy
+from bench.gates.bars.ladder import TARGET, Contender, to_accuracy
 from bench.gates.bars.line import Scale
 from bench.measure.certification import worst_gap
 from bench.measure.programs import set_up
 from bench.plan.registry import make_solver
 from bench.problems.base import Named
 
-TARGET = 1e-10  # the relative certified gap at which all are compared
 # These adapters run on the host, with one example at a time; staging would only add the time of a callback.
 ON_HOST = ("ScipyLBFGSB",)
 _CLIMB_S = 20.0  # seconds; the search for the tolerance of a contender may take this long

@@ -42,7 +42,7 @@ def contender(work: Named, backend: str, scale: Scale, after: float | None) -> C
             return run()
 
     how = "" if bench.backend.staged else ", eager" if after is None else ", staged where that is faster"
-    made = Contender(f"Auto in {backend}{how}", call, backend=backend, tol=TOL)
+    made = Contender(f"Auto in {backend}{how}", call, backend=backend, tol=TOL, target=TOL)
     p = forward(bench, solver, mode, MAX_STEPS)(bench.inputs[-1], bench.targets, bench.start, TOL).p
     made.gap = worst_gap(work.problem, work.inputs, p)
     return made

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.gates.bars.contenders import TARGET, certified, solver_contender
-from bench.gates.bars.ladder import Contender, take_turns
+from bench.gates.bars.contenders import certified, solver_contender
+from bench.gates.bars.ladder import TARGET, Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.gates.bars.memory import peak_ratio
 from bench.gates.problems import make

@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.measure.clock import Program, rotate
 
+TARGET = 1e-10  # the relative certified gap at which contenders are compared where their bar names no other
 # The tolerances go from loose to tight; a contender is timed at the loosest one whose certificate meets the target.
 LADDER = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 0.0)
 
@@ -28,6 +29,7 @@ class Contender:
     # The seconds are multiplied by this, where a loop over examples is timed on a part of them.
     scale: float = 1.0
     note: str = ""
+    target: float = TARGET  # the gap that its bar asks for
     program: Program = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ def to_accuracy(
         if tried and (stuck >= 3 or time.perf_counter() - start > patience_s):
             break
         contender, solution = build(tol)
-        contender.tol, contender.gap = tol, certify(solution())
+        contender.tol, contender.gap, contender.target = tol, certify(solution()), target
         if contender.gap <= target:
             return contender
         tried.append(contender)

@@ -74,4 +74,5 @@ def milliseconds(seconds: float) -> str:
 
 def describe(contender: Contender) -> dict[str, Any]:
     """Return what a stored row keeps of a contender beyond its columns."""
-    return {"ours": contender.ours, "scale": contender.scale, "note": contender.note}
+    found = {"ours": contender.ours, "scale": contender.scale, "note": contender.note}
+    return found if contender.gap is None else {**found, "target": contender.target}

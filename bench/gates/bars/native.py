@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bench.gates.bars.contenders import TARGET, ours, qualified
-from bench.gates.bars.ladder import Contender, take_turns
+from bench.gates.bars.contenders import ours, qualified
+from bench.gates.bars.ladder import TARGET, Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, fastest, milliseconds
 from bench.gates.bars.peers import peers
 from bench.gates.problems import make, trained

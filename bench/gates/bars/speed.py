@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.gates.bars.contenders import TARGET, ours, qualified
-from bench.gates.bars.ladder import Contender, median_ratio, take_turns
+from bench.gates.bars.contenders import ours, qualified
+from bench.gates.bars.ladder import TARGET, Contender, median_ratio, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, fastest, milliseconds
 from bench.gates.bars.peers import peers
 from bench.gates.problems import make, registered

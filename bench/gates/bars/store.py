@@ -43,7 +43,7 @@ def rows(lines: Sequence[Line], load: float | None, loaded: bool) -> Iterator[di
 
 def _timing(contender: Contender) -> dict[str, Any]:
     return {
-        "status": "ok" if contender.gap is None or contender.gap <= 1e-10 else "not converged",
+        "status": "ok" if contender.gap is None or contender.gap <= contender.target else "not converged",
         "reason": contender.note or None,
         "solver": contender.name,
         "backend": contender.backend or None,

@@ -12,6 +12,7 @@ import pytest
 from bench.gates.bars import __main__ as command
 from bench.gates.bars.ladder import Contender, median_ratio, take_turns, to_accuracy
 from bench.gates.bars.line import Bar, Line, Scale
+from bench.gates.bars.store import rows
 from bench.gates.problems import make, trained
 from bench.measure import clock
 from bench.measure.certification import worst_gap
@@ -70,6 +71,49 @@ def test_the_loosest_tolerance_that_certifies_is_timed() -> None:
         lambda tol: (tried.append(tol), build(tol))[1], lambda p: 1.0, 1e-8, [10.0**-i for i in range(20)]
     )
     assert tried[-1] == pytest.approx(1e-10), "three that did not help, from the target on, are enough"
+
+
+def test_a_contender_is_stored_against_the_gap_of_its_own_bar() -> None:
+    found = to_accuracy(
+        lambda tol: (Contender("met", lambda: None), lambda: tol), lambda p: 5e-9, 1e-8, (1e-6, 1e-8)
+    )
+    missed = Contender("missed", lambda: None, gap=2e-8, target=1e-8)
+    strict = Contender("strict", lambda: None, gap=5e-9)
+    ungraded = Contender("ungraded", lambda: None)
+    contenders = (found, missed, strict, ungraded)
+    for contender in contenders:
+        contender.program.samples = [0.5]
+    line = Line("by-hand", "work", 1.0, "<=", 1.5, contenders=contenders)
+    stored = {row["solver"]: row for row in rows([line], None, False)}
+    assert {name: stored[name]["status"] for name in ("met", "missed", "strict", "ungraded")} == {
+        "met": "ok", "missed": "not converged", "strict": "not converged", "ungraded": "ok",
+    }  # fmt: skip
+    assert stored["met"]["extra"]["target"] == 1e-8
+    assert "target" not in stored["ungraded"]["extra"]
+
+
+def test_the_frameworks_are_held_to_the_tolerance_that_they_were_given() -> None:
+    pytest.importorskip("torch")
+    from bench.gates.bars.frameworks import TOL, contender
+
+    assert contender(make("pairwise-gini", 3, 2), "torch", Scale(tiny=True), None).target == TOL
+
+
+def test_a_loop_by_hand_that_misses_the_gap_is_a_missing_line(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    torch = pytest.importorskip("torch")
+    from bench.gates.bars import epoch
+
+    X, Y = (torch.as_tensor(rng.normal(size=(64, n)), dtype=torch.float32) for n in (6, 3))
+    monkeypatch.setattr(epoch, "_yeast", lambda scale: (X, (Y > 0).float()))
+    gaps = iter([5e-3, 1e-3, *[2e-3] * len(epoch.HAND_LADDER)])
+    monkeypatch.setattr(epoch, "worst_gap", lambda problem, v, p: next(gaps))
+    against, hand = epoch._epoch(Scale(tiny=True, rounds=1, slice_s=0.0))
+    assert [c.name for c in against.contenders] == ["our loss", "binary_cross_entropy"]
+    assert not against.missing
+    assert "at most 200 steps reaches the gap 1e-06; the best reaches 1e-03" in hand.missing
+    assert (hand.verdict, hand.contenders) == ("SHORT", ())
 
 
 @pytest.mark.parametrize(
