@@ -23,6 +23,9 @@ STYLE = (
     "td:first-child,th:first-child{text-align:left}"
 )
 UNITS = {"time": "s", "peakmem": "bytes"}
+HIGHER = (
+    "track_test_accuracy",
+)  # the benchmarks whose larger numbers are better; of all others the smaller ones are
 
 
 @dataclass
@@ -32,6 +35,11 @@ class Benchmark:
     name: str
     unit: str
     cells: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def better(self) -> str:
+        """Return "higher" or "lower": which numbers are better."""
+        return "higher" if self.name.rpartition(".")[2] in HIGHER else "lower"
 
 
 @dataclass
@@ -92,17 +100,18 @@ def page(results: Results) -> str:
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Benchmarks by commit</title><style>{STYLE}</style>",
         f"<h1>Benchmarks by commit</h1><p>{len(results.benchmarks)} benchmarks, {len(results.commits)} commits, the "
-        "oldest first. Lower is better.</p>",
+        "oldest first.</p>",
     ]
     for name, benchmark in sorted(results.benchmarks.items()):
-        unit = f" ({escape(benchmark.unit)})" if benchmark.unit else ""
+        unit = f"{escape(benchmark.unit)}, " if benchmark.unit else ""
         rows = "".join(
             f"<tr><td>{escape(cell)}</td>"
             + "".join(f"<td>{_shown(numbers.get(commit))}</td>" for commit in results.commits)
             + "</tr>"
             for cell, numbers in benchmark.cells.items()
         )
-        parts.append(f"<h2>{escape(name)}{unit}</h2><table><tr><th>cell</th>{heads}</tr>{rows}</table>")
+        told = f"{unit}{benchmark.better} is better"
+        parts.append(f"<h2>{escape(name)} ({told})</h2><table><tr><th>cell</th>{heads}</tr>{rows}</table>")
     return "\n".join(parts) + "\n"
 
 

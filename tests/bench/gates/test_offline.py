@@ -15,7 +15,13 @@ def stored(folder: Path) -> Path:
     machine = folder / "machine"
     machine.mkdir(parents=True)
     (folder / "benchmarks.json").write_text(
-        json.dumps({"b.Solve.time_solve": {"unit": "seconds"}, "version": 2})
+        json.dumps(
+            {
+                "b.Solve.time_solve": {"unit": "seconds"},
+                "b.Training.track_test_accuracy": {"unit": "%"},
+                "version": 2,
+            }
+        )
     )
     (machine / "machine.json").write_text(json.dumps({"machine": "m"}))
     columns = ["result", "params", "version"]
@@ -23,6 +29,7 @@ def stored(folder: Path) -> Path:
         results = {
             "b.Solve.time_solve": [[0.5 + number, None], [["'<one>'", "'two'"], ["3"]], "1"],
             "b.Solve.track_error": None,
+            "b.Training.track_test_accuracy": [[90.0 + number], [["'one'"]], "1"],
         }
         content = {"commit_hash": commit, "date": date, "result_columns": columns, "results": results}
         (machine / f"{commit}.json").write_text(json.dumps(content))
@@ -41,7 +48,9 @@ def test_the_page_holds_the_numbers_and_fetches_nothing(tmp_path: Path) -> None:
     assert text.index("aaaaaaaaaa") < text.index("bbbbbbbbbb")  # the oldest first
     assert "<td>1.5</td><td>0.5</td>" in text
     assert "two" not in text  # it was not measured
-    assert "(seconds)" in text
+    assert "b.Solve.time_solve (seconds, lower is better)" in text
+    assert "b.Training.track_test_accuracy (%, higher is better)" in text
+    assert "Lower is better" not in text, "it is said per benchmark"
     assert "jquery" in (html / "online.html").read_text()
     write(tmp_path / "results", html)
     assert "jquery" in (html / "online.html").read_text()
