@@ -160,7 +160,10 @@ class Executor:
     def keep(
         self, group: Group, cell: Cell, measured: dict[str, Any], attempt: int, facts: Mapping[str, Any]
     ) -> None:
-        """Store the row of a cell; of two timings keep the one under less load, marked as the last attempt."""
+        """Store the row of a cell; of two timings keep the one under less load, marked as the last attempt.
+
+        The listener is given what is stored, which may be the earlier row.
+        """
         row = cell.row(measured, facts, group.settings, attempt)
         with self._lock:
             old = self._store.get(key_of(row)) if attempt else None
@@ -178,7 +181,7 @@ class Executor:
                 self.tally.rows += 1
                 status = str(row["status"])
                 self.tally.by_status[status] = self.tally.by_status.get(status, 0) + 1
-            self._listener(group, cell, row)
+            self._listener(group, cell, kept)
 
     # what an implementation fills in
 

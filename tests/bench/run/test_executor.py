@@ -128,10 +128,13 @@ def test_the_quieter_of_two_timings_is_kept(tmp_path: Path, loads: tuple[float, 
     group = Group("g", (cell,))
     with Store(tmp_path / "r.sqlite") as store:
         executor = Executor(store, FACTS)  # the rule of every executor
+        told: list[float] = []
+        executor.tell(lambda group, cell, row: told.append(row["load"]))
         for attempt, load in enumerate(loads):
             executor.keep(group, cell, {"status": "ok", "load": load, "loaded": 1}, attempt, FACTS)
         frame = store.frame()
     assert frame.load.tolist() == [1.0]
+    assert told == [loads[0], 1.0], "the listener hears of what is stored"
     assert frame.attempt.tolist() == [2]
 
 
