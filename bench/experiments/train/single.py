@@ -48,18 +48,23 @@ def run(plan: Plan, say: Callable[[str], None]) -> dict[str, float]:
         "decay": recipe.decay,
         "batch": recipe.batch, **plan.setting.as_dict(0),
     }  # fmt: skip
-    start, first = _resumed(plan, recipe, facts) if plan.resume else (None, 0)
-    begun, best, waited = time.perf_counter(), -1.0, 0
-    for done, carry in trainer.run(scaler(fitted.X), fitted.Y, start, first, plan.every):
+    start, first, best, waited = _resumed(plan, recipe, facts) if plan.resume else (None, 0, -1.0, 0)
+    begun = time.perf_counter()
+    blocks = trainer.run(scaler(fitted.X), fitted.Y, start, first, plan.every)
+    while not (plan.patience and waited >= plan.patience):
+        found = next(blocks, None)
+        if found is None:
+            break
+        done, carry = found
         score = float(trainer.accuracy(carry.params, scaler(held_out.X), held_out.Y)[0, 0])
         seconds = time.perf_counter() - begun
         say(f"epoch {done:4d} of {recipe.epochs}: held-out accuracy {100 * score:.2f} %, {seconds:.1f} s")
-        _checkpoint(plan, recipe, carry, scaler, dataset.train.labels, {**facts, "epoch": done})
         waited = 0 if score > best else waited + 1
         best = max(best, score)
-        if plan.patience and waited >= plan.patience:
-            say(f"no better held-out accuracy in {waited} reports: stopped early")
-            break
+        reached = {"epoch": done, "best": best, "waited": waited}
+        _checkpoint(plan, recipe, carry, scaler, dataset.train.labels, {**facts, **reached})
+    else:
+        say(f"no better held-out accuracy in {waited} reports: stopped early")
     saved, _ = read(plan.out)
     result = metrics(predict(saved, dataset.test.X), dataset.test.Y)
     say(f"saved in {plan.out}; on the test part:")
@@ -81,8 +86,9 @@ def _checkpoint(
     save(plan.out, Saved(recipe.model, params, scaler, labels, facts), moments)
 
 
-def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, int]:
-    """Return the state of a checkpoint, if it is one of the same training."""
+def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, int, float, int]:
+    """Return the state of a checkpoint, if it is one of the same training: the network with Adam's moments, the epochs
+    done, the best held-out accuracy, and the number of reports since it."""
     import jax.numpy as jnp
 
     saved, moments = read(plan.out, own_solver=recipe.solver)
@@ -96,6 +102,15 @@ def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, 
             f"the checkpoint in {plan.out} was trained with another {name} ({before.get(name, saved.model)}): "
             "give the same options, or another --out"
         )
+    sizes = {
+        f"{kind}.{name}": leaf.shape for kind in ("first", "second") for name, leaf in saved.params.items()
+    }
+    if {name: leaf.shape for name, leaf in moments.items()} != {**sizes, "count": ()}:
+        raise GfyValueError(
+            f"the network in {plan.out} is no checkpoint (Adam's moments are not there, or are not those of its "
+            "parameters): train again without --resume"
+        )
+    epoch, best, waited = _reached(plan.out, saved.training)
 
     def wide(leaf: np.ndarray) -> Any:
         return jnp.asarray(leaf)[None, None]
@@ -104,7 +119,19 @@ def _resumed(plan: Plan, recipe: Recipe, facts: dict[str, Any]) -> tuple[Carry, 
     first, second = (
         {name: wide(moments[f"{kind}.{name}"]) for name in params} for kind in ("first", "second")
     )
-    return Carry(params, (first, second), jnp.asarray(moments["count"])), int(saved.training["epoch"])
+    return Carry(params, (first, second), jnp.asarray(moments["count"])), epoch, best, waited
+
+
+def _reached(folder: Path, training: dict[str, Any]) -> tuple[int, float, int]:
+    """Return epoch, best held-out accuracy and reports since it; older checkpoints hold the epoch alone."""
+    epoch, best, waited = training.get("epoch"), training.get("best", -1.0), training.get("waited", 0)
+    whole = all(isinstance(number, int) and number >= 0 for number in (epoch, waited))
+    if not whole or isinstance(best, bool) or not isinstance(best, int | float) or not -1.0 <= best <= 1.0:
+        raise GfyValueError(
+            f"the checkpoint in {folder} has epoch {epoch!r}, best {best!r} and waited {waited!r}; they must be a "
+            "whole number, an accuracy of at most 1 and a whole number"
+        )
+    return int(epoch or 0), float(best), int(waited)
 
 
 def predict_with(
