@@ -25,6 +25,8 @@ from gfy.errors import GfyValueError
 # This many episodes are simulated at a time: enough to make the policy's call cheap, few enough for the memory.
 SLOTS = 200
 FIRST_SEED = 100_000  # far from the seeds of the demonstrations, so that training has seen none of the starts
+PER_RUN = 1_000  # neighbouring runs are this many seeds apart, which is room for so many episodes
+FURTHER = 10**9  # the seeds of each further PER_RUN episodes are this far on, where no other run has its own
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ def random_policy(actions: int, seed: int = 0) -> Policy:
     return lambda observations: rng.uniform(-1.0, 1.0, (*observations.shape[:2], actions))
 
 
+def start_seeds(seeds: Sequence[int], episodes: int) -> np.ndarray:
+    """Return the seed of every episode of every run, [R, episodes]; no two episodes of different runs share one."""
+    run, episode = np.asarray(seeds, dtype=np.int64)[:, None], np.arange(episodes)
+    return FIRST_SEED + PER_RUN * run + episode % PER_RUN + FURTHER * (episode // PER_RUN)
+
+
 def evaluate(
     task: Task,
     policy: Policy,
@@ -82,7 +90,7 @@ def evaluate(
         raise GfyValueError(f"an evaluation needs seeds and episodes, not {len(seeds)} and {episodes}.")
     runs = len(seeds)
     width = min(episodes, max(1, SLOTS // runs))
-    starts = np.array([[FIRST_SEED + 1000 * s + e for e in range(episodes)] for s in seeds])
+    starts = start_seeds(seeds, episodes)
     returns, lengths = np.zeros((runs, episodes)), np.zeros((runs, episodes), dtype=np.int64)
     clock = {"policy": 0.0, "simulation": 0.0, "compile": 0.0}
     with Simulation(task, runs * width, threads or cores()) as simulation:

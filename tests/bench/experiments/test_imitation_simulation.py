@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("gymnasium", reason="gymnasium is not installed (pip install -e '.[imitation]')")
 pytest.importorskip("mujoco", reason="mujoco is not installed (pip install -e '.[imitation]')")
 
-from bench.experiments.imitation.evaluation import evaluate, random_policy
+from bench.experiments.imitation.evaluation import evaluate, random_policy, start_seeds
 from bench.experiments.imitation.simulation import Simulation, make_environment
 from bench.experiments.imitation.tasks import TASKS, find_task, find_tasks
 from gfy.errors import GfyValueError
@@ -64,6 +64,16 @@ def test_more_episodes_than_slots_are_run_in_parts(monkeypatch: pytest.MonkeyPat
     parts = evaluate(task, still, [0, 1], episodes=5, horizon=8)  # parts of 2, 2 and 1 episodes
     np.testing.assert_array_equal(whole.returns, parts.returns)
     assert (whole.lengths == 8).all()
+
+
+def test_no_two_runs_start_an_episode_alike_however_many_there_are() -> None:
+    first = [[100_000 + 1000 * s + e for e in range(1000)] for s in range(10)]
+    np.testing.assert_array_equal(
+        start_seeds(range(10), 1000), first, "the stored rows were measured with these"
+    )
+    many = start_seeds(range(10), 3500)
+    np.testing.assert_array_equal(many[:, :1000], first)
+    assert len(np.unique(many)) == many.size
 
 
 def test_random_actions_score_near_the_papers_random_policy() -> None:
