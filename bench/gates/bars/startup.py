@@ -18,7 +18,7 @@ from typing import Any
 from bench.gates.bars.line import Bar, Line, Scale
 
 IMPORT_S = 0.3
-SHAPE_S, SHAPE_MB = 0.3, 3.0  # seconds and MiB per new shape of an eager loss in JAX: 300 MiB for 100 shapes
+SHAPE_S, SHAPE_MIB = 0.3, 3.0  # seconds and MiB per new shape of an eager loss in JAX: 300 MiB for 100 shapes
 _WARM = 3  # the first shapes load the libraries and are not counted
 
 
@@ -82,13 +82,13 @@ def _shapes(scale: Scale) -> list[Line]:
     what = f"JAX outside jit, loss and gradient of a network energy, each of {count} new shapes"
     return [
         Line("new-shapes", f"{what}: seconds", found["seconds"], "<=", SHAPE_S),
-        Line("new-shapes", f"{what}: MiB", found["mebibytes"], "<=", SHAPE_MB),
+        Line("new-shapes", f"{what}: MiB", found["mebibytes"], "<=", SHAPE_MIB),
     ]
 
 
 BARS = (
     Bar("start-up", "speed", "import gfy and gfy --help <= 0.3 s, without a framework", _imports),
-    Bar("new-shapes", "speed", "JAX outside jit: a hundred shapes <= 300 MB, each <= 0.3 s", _shapes),
+    Bar("new-shapes", "speed", "JAX outside jit: a hundred shapes <= 300 MiB, each <= 0.3 s", _shapes),
 )  # fmt: skip
 
 

@@ -250,6 +250,15 @@ def test_suites_hold_what_they_promise(name: str) -> None:
         assert any("float32" in e.axes.get("dtypes", []) for e in suite.problems)
 
 
+def test_one_time_is_told_of_the_default_suite() -> None:
+    from bench.commands.compare import compare
+
+    told = "about eight minutes on two cores"
+    assert told in read("default").description
+    assert told in str(compare.__doc__)
+    assert told.replace("eight", "8") in (Path(__file__).parents[3] / "README.md").read_text()
+
+
 def test_others_are_the_families_that_a_suite_does_not_name() -> None:
     problems = [{"family": "pairwise-gini", "k": 5}, {"family": "others", "k": 4, "backends": "torch"}]
     entries = from_dict({**ONE, "problems": problems}).problems
