@@ -139,10 +139,10 @@ def certified(row: Mapping[str, Any], points: Sequence[np.ndarray]) -> dict[str,
 def solver_fault(row: Mapping[str, Any]) -> str | None:
     """Return the reason why the solver of a row is not available in the measured version, or None where it is."""
     text = str(row["solver"])
-    name = registry.parse(text)[0] if not registry.is_file(text) else text
-    if name not in registry.solver_classes():
-        return f"the solver {name!r} is not registered here"
     try:
+        name = registry.parse(text)[0] if not registry.is_file(text) else text
+        if name not in registry.solver_classes():
+            return f"the solver {name!r} is not registered here"
         solver = registry.make_solver(text)
     except GfyError as error:
         return str(error)

@@ -233,6 +233,7 @@ def test_nothing_that_a_row_names_is_run_and_no_size_is_too_large_to_refuse(
     assert again.solver_fault(row | {"solver": f"{trap}:Trap"}) is not None
     assert again.solver_fault(row | {"solver": f"{trap}:Trap(tol=1)"}) is not None
     assert "larger" in str(again.why_not(row | {"problem_params": '{"k": 1000000000}'}))
+    assert "is not of the form" in str(again.solver_fault(row | {"solver": "Trap("}))
     assert "its max_steps is 1000000000" in str(again.why_not(row | {"max_steps": 10**9}))
     assert "larger" not in str(again.why_not(row | {"max_steps": 10**9}))
     assert not (tmp_path / "sprung").exists()
