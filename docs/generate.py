@@ -146,14 +146,22 @@ def results() -> str:
 
 def whole() -> str:
     """Return what the rows of the suite `full` say of each solver."""
+    from bench.plan.suite import read
     from reports.answers.matrix import counts, matrix_table
     from reports.answers.tables import busy
     from reports.data.load import load
 
     frame = load([FULL]).compared
+    asked = {entry.family for entry in read("full").problems}
+    left = sorted(asked - set(frame["family"]))
+    partly = (
+        f" The run was stopped before its end, and so far covers {len(asked) - len(left)} of its {len(asked)} families "
+        f"(not {', '.join(left)})."
+    )
     return (
         "The suite `full` measures every family at several sizes, ranks, conditionings and seeds, with every solver "
-        f"and gradient mode that serves it. {counts(frame)}{busy(frame)} A problem is counted once per seed, in "
+        f"and gradient mode that serves it.{partly if left else ''} {counts(frame)}{busy(frame)} A problem is counted "
+        "once per seed, in "
         "float64, and is certified where the relative gap of one of its rows is small enough. A solver's "
         '"converged" is true where the certified gap is at most ten times the tolerance, or rounding.\n\n'
         f"{matrix_table(frame)}\n\nRows: [full.sqlite](results/full.sqlite); made again by "
