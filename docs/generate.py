@@ -152,18 +152,17 @@ def whole() -> str:
     from reports.data.load import load
 
     frame = load([FULL]).compared
-    asked = {entry.family for entry in read("full").problems}
-    left = sorted(asked - set(frame["family"]))
+    asked, found = {entry.family for entry in read("full").problems}, sorted(set(frame["family"]))
     partly = (
-        f" The run was stopped before its end, and so far covers {len(asked) - len(left)} of its {len(asked)} families "
-        f"(not {', '.join(left)})."
+        f" The run was stopped before its end: it covers {len(found)} of the {len(asked)} families "
+        f"({', '.join(found)})."
     )
+    stopped = partly if len(found) < len(asked) else ""
     return (
         "The suite `full` measures every family at several sizes, ranks, conditionings and seeds, with every solver "
-        f"and gradient mode that serves it.{partly if left else ''} {counts(frame)}{busy(frame)} A problem is counted "
-        "once per seed, in "
-        "float64, and is certified where the relative gap of one of its rows is small enough. A solver's "
-        '"converged" is true where the certified gap is at most ten times the tolerance, or rounding.\n\n'
+        f"and gradient mode that serves it.{stopped} {counts(frame)}{busy(frame)} A problem is counted once per seed "
+        "and framework, in float64, and is certified where the relative gap of one of its rows is small enough. A "
+        'solver\'s "converged" is true where the certified gap is at most ten times the tolerance, or rounding.\n\n'
         f"{matrix_table(frame)}\n\nRows: [full.sqlite](results/full.sqlite); made again by "
         "`nox -s compare -- --suite full`."
     )

@@ -11,37 +11,33 @@ LEVELS = (1e-3, 1e-6, 1e-10)
 
 
 def matrix_table(frame: pd.DataFrame) -> str:
-    """Return a Markdown table with one line per solver and framework, those that certify most problems first.
+    """Return a Markdown table with one line per solver, those that certify most problems first.
 
     Args:
         frame: the rows of comparisons, as `reports.data.load.load` gives them.
 
     Returns:
-        The table. A problem counts for a solver where it was tried in float64, in any gradient mode, and is certified
-        at a level where one of these rows has a relative gap of at most that level.
+        The table. A problem counts once per seed and framework in which a solver was tried in float64, in any gradient
+        mode, and is certified at a level where one of these rows has a relative gap of at most that level.
 
     Example:
         >>> print(matrix_table(load([path]).compared))
     """
     kept = frame[(frame["dtype"] == "float64") & (frame["status"] != "unsupported")]
-    problem = kept["problem"].astype(str) + " " + kept["seed"].astype(str)
-    told = honesty(kept)
-    words = {(line[0].text, line[1].text): line[3].text for line in told.cells} if told is not None else {}
+    problem = kept["problem"].astype(str) + " " + kept["seed"].astype(str) + " " + kept["backend"].astype(str)
+    told = honesty(kept.assign(backend="any"))
+    words = {line[0].text: line[3].text for line in told.cells} if told is not None else {}
     lines = []
-    for (solver, backend), part in kept.groupby(["solver", "backend"]):
+    for solver, part in kept.groupby("solver"):
         best = part["gap_rel"].fillna(np.inf).groupby(problem[part.index]).min()
         shares = [float((best <= level).mean()) for level in LEVELS]
-        lines.append(
-            (shares, str(solver), str(backend), len(best), words.get((str(solver), str(backend)), "-"))
-        )
-    lines.sort(key=lambda line: (-line[3] * line[0][1], line[1], line[2]))
-    head = "| solver | framework | problems tried | " + " | ".join(
-        f"certified to {_short(x)}" for x in LEVELS
-    )
-    rows = [head + ' | "converged" is true |', "|---|---|---:|" + "---:|" * (len(LEVELS) + 1)]
-    for shares, solver, backend, tried, word in lines:
+        lines.append((shares, str(solver), len(best), words.get(str(solver), "-")))
+    lines.sort(key=lambda line: (-line[2] * line[0][1], line[1]))
+    head = "| solver | problems tried | " + " | ".join(f"certified to {_short(x)}" for x in LEVELS)
+    rows = [head + ' | "converged" is true |', "|---|---:|" + "---:|" * (len(LEVELS) + 1)]
+    for shares, solver, tried, word in lines:
         share = " | ".join(f"{100 * x:.0f}%" for x in shares)
-        rows.append(f"| {solver} | {backend} | {tried} | {share} | {word} |")
+        rows.append(f"| {solver} | {tried} | {share} | {word} |")
     return "\n".join(rows)
 
 
