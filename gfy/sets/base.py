@@ -153,9 +153,10 @@ def as_bound(value: Any, argument: str) -> float | tuple[float, ...]:
     """Return a bound, given as a number or a sequence, in a hashable form."""
     try:
         array = np.asarray(value)
-        # NumPy reads numbers in texts too, which nobody means as a bound
-        array = np.full((1, 1), np.nan) if array.dtype.kind in "USO" else array.astype(float)
-    except (TypeError, ValueError):
+        # NumPy reads numbers in texts too, which nobody means as a bound; a large Python integer is an object to it.
+        numbers = array.dtype.kind in "biuf" or all(isinstance(x, int | float) for x in array.ravel())
+        array = array.astype(float) if numbers else np.full((1, 1), np.nan)
+    except (TypeError, ValueError, OverflowError):
         array = np.full((1, 1), np.nan)
     if array.ndim > 1 or not array.size or np.isnan(array).any():
         raise GfyValueError(f"{argument} must be a number or one number per coordinate, got {value!r}")

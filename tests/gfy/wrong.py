@@ -14,6 +14,8 @@ import gfy
 import solvers
 
 NAN, INF = float("nan"), float("inf")
+# What is neither a number nor a sequence of numbers, of which [1.0] is one; a text that reads like a number is none.
+BOUNDS = ("a", {}, object(), NAN, 1j, (), "1.0", ["1.0"], [[1.0]])
 NUMBERS = ("a", [1.0], {}, object(), NAN, 1j, b"x", (), gfy.Stop, np.zeros(3))
 COUNTS = ("a", 2.5, NAN, -1, [1], object(), 1j, INF, np.zeros(3))
 TEXTS = (3, object(), [], "no such thing", b"mean")
@@ -206,8 +208,9 @@ OWN = (
 
 # Parameters that take more than the type of their default says: what is wrong for them all the same.
 LEGAL = {
-    ("Box", "low"): ("a", {}, object(), NAN, 1j, (), gfy.Stop),
-    ("Box", "high"): ("a", {}, object(), NAN, 1j, (), gfy.Stop),
+    ("Box", "low"): BOUNDS,
+    ("Box", "high"): BOUNDS,
+    ("FDivergence", "prior"): (*BOUNDS, 0.0, [1.0, -1.0]),
     ("CappedSimplex", "k"): NUMBERS,
 }
 
