@@ -164,7 +164,7 @@ class Worker:
         cell: str | None = None
         since = self._clock()
         clocks: tuple[float, float] | None = None
-        heard, listening, kept = time.monotonic(), False, False
+        earliest, listening, kept = time.monotonic(), False, False
         try:
             self._connection.send(("job", (job, payload)))
         except OSError:
@@ -194,10 +194,10 @@ class Worker:
             spent[cell] += self._clock() - since
             clocks = clocks or (clock, now)
             theirs, ours = clock - clocks[0], now - clocks[1]
-            # A message that was there already was sent at some moment since the one before, while we stored rows.
-            least, heard = (heard if kept else now) - clocks[1], now
+            # A message that was there already was sent at some moment since the one before was, while we stored rows.
+            earliest = earliest if kept else now
             slack = 0.25 + DRIFT * ours
-            if timed and not least - slack <= theirs <= ours + slack:
+            if timed and not earliest - clocks[1] - slack <= theirs <= ours + slack:
                 self.kill()
                 yield Event("failed", cell, f"its clock says {theirs:.3g} s where {ours:.3g} s have passed")
                 return
