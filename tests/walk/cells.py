@@ -140,8 +140,21 @@ def whole(energy: str) -> tuple[Cell, ...]:
     return tuple(cover(candidates(energy, None), 2))
 
 
+def draw_of(cell: Cell) -> int:
+    """A number drawn for the cell from its name, the same in every process."""
+    return zlib.crc32(f"{SEED} {cell.name}".encode())
+
+
+@cache
+def compiled(energy: str) -> tuple[Cell, ...]:
+    """One JAX cell per gradient mode, the cheapest: `quick` has one for the framework, whichever its mode."""
+    staged = [cell for cell in candidates(energy, GAMMA_ONE) if cell.framework == "jax"]
+    staged.sort(key=lambda cell: (cost(cell), draw_of(cell)))
+    return tuple({cell.mode: cell for cell in reversed(staged)}.values())
+
+
 @cache
 def shown(energy: str) -> tuple[Cell, ...]:
-    """What the page of the documentation counts: the quick cells, and one in SHARE of the others, by their names."""
-    more = (cell for cell in whole(energy) if zlib.crc32(f"{SEED} {cell.name}".encode()) % SHARE == 0)
-    return tuple(dict.fromkeys((*quick(energy), *more)))
+    """What the page of the documentation counts: `quick`, `compiled` and one in SHARE of the others, by their names."""
+    more = (cell for cell in whole(energy) if draw_of(cell) % SHARE == 0)
+    return tuple(dict.fromkeys((*quick(energy), *compiled(energy), *more)))

@@ -1,7 +1,8 @@
 """Walk energies and write how many cells are right and refused: `python -m tests.walk.table [--whole] [ENERGY ...]`.
 
-Without names every energy is walked; with names only their rows are renewed. `--whole` computes every pair of the
-factors' values, which takes several hours of one core, prints what it finds and leaves the page as it is.
+Without names every energy is walked; with names only their rows are renewed, so that several processes can each walk
+some energies and write the one page. `--whole` computes every pair of the factors' values, which takes several hours of
+one core, prints what it finds and leaves the page as it is.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ and says so (`converged` is false, and `result` is the reason) counts as **told*
 another), {solvers} solvers, {modes} gradient modes, 2 frameworks, 4 dtypes and 6 layouts of batch axes and shared
 leaves. Every combination of energy, set, regularizer, solver and mode is asked whether it is **refused**, and for each
 one that is accepted a framework, a dtype and a layout are drawn (seed {seed}). A computed cell costs a second in torch
-and ten in JAX, which compiles it; so each energy is computed with every value of every other factor, and with one in
-{share} of the cells that together hold every pair of values. `nox -s walk -- --whole` computes all of these.
+and ten in JAX, which compiles it; so each energy is computed with every value of every other factor, with JAX in every
+gradient mode that it has, and with one in {share} of the cells that together hold every pair of values.
+`nox -s walk -- --whole` computes all of these.
 
 Entries are *right / refused*, with the number of cells that are told or wrong where there are any.
 """
@@ -134,9 +136,25 @@ def stored_rows() -> dict[str, dict[tuple[str, str], Entry]]:
     return found
 
 
+def renew(rows: dict[str, dict[tuple[str, str], Entry]]) -> None:
+    """Put these rows on the page; a lock on its folder keeps those that another process writes meanwhile."""
+    import fcntl
+
+    folder = os.open(PAGE.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        rows = stored_rows() | rows
+        order = (entry.name for entry in catalogue.ENERGIES)
+        PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
+    finally:
+        os.close(folder)
+
+
 def main(words: list[str]) -> None:
     whole, names = "--whole" in words, [word for word in words if word != "--whole"]
     order = [entry.name for entry in catalogue.ENERGIES]
+    if unknown := sorted(set(names) - set(order)):
+        raise SystemExit(f"no energy of the walk: {', '.join(unknown)}; there are {', '.join(order)}")
     for energy in order:
         if names and energy not in names:
             continue
@@ -148,9 +166,8 @@ def main(words: list[str]) -> None:
                 print(f"    {outcome.kind}: {cell.name}\n        {outcome.detail}", flush=True)
         kinds = Counter(outcome.kind for _, outcome in found)
         print(energy, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
-        if not whole:  # read again: another process may have walked other energies meanwhile
-            rows = stored_rows() | {energy: row(energy, found)}
-            PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
+        if not whole:
+            renew({energy: row(energy, found)})
 
 
 # XLA spends most of a cell's time on making its code fast, which runs for milliseconds here.

@@ -8,13 +8,16 @@ double precision.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from walk import catalogue, cells, table
-from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, refused
+from walk.judge import RIGHT, TOLD, UNKNOWN, WRONG, Cell, Outcome, refusal, refused
 from walk.judge import judge as compute
 
 pytestmark = pytest.mark.slow  # a covering selection takes minutes, the whole hours
@@ -65,6 +68,29 @@ def test_the_page_is_of_this_code(energy: str) -> None:
     assert stored == table.row(energy, found), "docs/walk.md is not of this code: nox -s walk"
 
 
+@pytest.mark.parametrize("energy", ENERGIES)
+def test_the_page_has_jax_in_every_mode(energy: str) -> None:
+    offered = {
+        mode
+        for domain in catalogue.SETS
+        for omega in catalogue.REGULARIZERS
+        for (_, mode), reason in cells.refusals(energy, domain.name, omega.name, "jax").items()
+        if reason is None
+    }
+    compiled = [cell for cell in cells.shown(energy) if cell.framework == "jax"]
+    assert {cell.mode for cell in compiled if refusal(cell) is None} == offered
+    assert len(set(cells.shown(energy))) == len(cells.shown(energy))
+
+
 def test_the_page_is_read_as_it_was_written() -> None:
     for entry in ((3, 120, 0, 0), (0, 7, 2, 0), (5, 0, 0, 1), (1, 2, 3, 4)):
         assert table.read(table.text(entry)) == entry
+
+
+def test_the_page_keeps_the_rows_of_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "PAGE", tmp_path / "walk.md")
+    monkeypatch.setattr(table, "listed", lambda *_: time.sleep(0.2) or "")  # between reading and writing
+    counts = {(mode, domain.name): (1, 2, 0, 0) for mode in catalogue.MAIN_MODES for domain in catalogue.SETS}
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(table.renew, ({energy: counts} for energy in ENERGIES[:2])))
+    assert table.stored_rows() == dict.fromkeys(ENERGIES[:2], counts)
