@@ -10,6 +10,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
+from gfy.numerics import native
 from solvers.dual import many
 from solvers.methods.newton_system import positive_solve
 
@@ -33,6 +34,15 @@ def exact(u: np.ndarray, a: np.ndarray, gamma: float) -> float:
     return max(float(u @ p - (a @ p) ** 2 / 2 - gamma * (p @ (p - 1))) for p in ends)
 
 
+@pytest.fixture(params=[True, False], ids=["compiled", "framework"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code solves rank 1 where numba is installed, the framework's own steps elsewhere."""
+    if request.param:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(native, "installed", lambda: request.param)
+
+
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(("dtype", "gamma", "size", "most"), [
     ("float32", 0.01, 3.0, 2e-6),
     ("float64", 1e-5, 30.0, 1e-9),
@@ -56,6 +66,7 @@ def test_what_is_called_converged_is(dtype: str, gamma: float, size: float, most
             assert best - value <= most * max(1.0, abs(best))
 
 
+@pytest.mark.usefixtures("path")
 def test_the_error_is_that_of_the_answer(backend: str) -> None:
     """|t - <a, p>| at the returned p: the error reported is not that of another point."""
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(0.1), BOX)
@@ -91,8 +102,6 @@ def test_directions_do_not_rest_on_one_processors_rounding(backend: str) -> None
 def test_large_rows_on_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """As test_large_rows_leave_no_error_behind, with the Hessian's last digits at random."""
     pytest.importorskip("torch")
-    from gfy.numerics import native
-
     monkeypatch.setattr(native, "installed", lambda: False)
     rng = np.random.default_rng(20220519)
     original = many._hessian

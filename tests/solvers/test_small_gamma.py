@@ -11,6 +11,7 @@ import solver_problems as problems
 
 import gfy
 import solvers
+from gfy.numerics import native
 from solvers.methods import sweeps
 
 BOX, SIMPLEX, CAPPED = gfy.Box(0.0, 1.0), gfy.Simplex(), gfy.CappedSimplex(3)
@@ -50,13 +51,22 @@ def maximum(u: np.ndarray, U: np.ndarray, gamma: float, total: float | None) -> 
 @pytest.mark.parametrize("gamma", [0.1, 1e-3, 1e-6])
 @pytest.mark.parametrize("domain", [BOX, SIMPLEX, CAPPED], ids=lambda d: d.name)
 @pytest.mark.parametrize(
-    "solver",
-    [pytest.param(solvers.CoordinateAscent(), marks=pytest.mark.slow), solvers.Auto()],  # thousands of trades
-    ids=lambda s: s.name,
+    ("solver", "compiled"),
+    [
+        pytest.param(solvers.CoordinateAscent(), False, marks=pytest.mark.slow),  # thousands of trades
+        (solvers.Auto(), True),
+        (solvers.Auto(), False),
+    ],
+    ids=["CoordinateAscent", "Auto-compiled", "Auto-framework"],
 )
-def test_the_maximum_is_found(solver: Any, domain: Any, gamma: float) -> None:
+def test_the_maximum_is_found(
+    solver: Any, compiled: bool, domain: Any, gamma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Coordinate ascent called itself converged at values lower by 6 to 10, Auto at values lower by 0.3 to 2."""
     pytest.importorskip("torch")
+    if compiled:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(native, "installed", lambda: compiled)
     u, U = dense(2)
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Shannon(gamma), domain)
     v = problems.place(gfy.LinearQuadratic.Input(u, U), "torch")
