@@ -96,7 +96,7 @@ def compare(
 
     Examples:
 
-        gfy compare                                         measure the default suite: about eight minutes on two cores
+        gfy compare                                         measure the default suite: about four minutes on two cores
 
         gfy compare --suite smoke --backend torch           measure a small suite
 

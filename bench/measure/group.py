@@ -31,6 +31,7 @@ from bench.plan.matrix import Cell, Group, Settings
 from bench.problems.base import Instance
 from gfy.backend import leaves
 from gfy.errors import GfyValueError
+from solvers.kernels.at_once import AtOnce
 
 
 @dataclass
@@ -119,6 +120,8 @@ class Preparation:
         # The library's loop stops a solver that has a `step`, and only compares with the tolerance. What any
         # other solver does with its tolerance is not known, so that it is compiled for a fixed one.
         fixed = getattr(solver, "fixed_tolerance", None if hasattr(solver, "step") else True)
+        if fixed and without_kernels(solver, self._bench):
+            fixed = False
         fixed = fixed or (True if known is not None and not known.dynamic else fixed)
         work, title = make(self._bench, solver, mode, steps), f"{key}, {steps} steps"
         self._staged[key] = Staged(self._bench, work, tol, cell.name, fixed, title)
@@ -162,6 +165,14 @@ def untouched(program: Program) -> None:
 def given_tolerance(cell: Cell) -> float:
     """Return the tolerance that the solver gets: the level, or the one that a search found to reach it."""
     return float(cell.columns.get("tol_given") or cell.columns["tol"])
+
+
+def without_kernels(solver: Any, bench: Bench) -> bool:
+    """Return whether a solver that has kernels solves this problem without them, so that the tolerance may be traced.
+
+    Only a kernel must know its tolerance while a call is staged.
+    """
+    return isinstance(solver, AtOnce) and not solver.compiled(bench.problem, bench.inputs[0])
 
 
 @cache

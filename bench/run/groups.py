@@ -68,6 +68,7 @@ class GroupRunner:
         self._stopping, self._job, self._env, self._notice = stopping, job, env, notice
         self._workers: dict[str | None, Worker] = {}
         self._judge: Worker | None = None
+        self._slow: list[Cell] = []  # cells that reached their limit
         self._killed = False
 
     def run(self, group: Group, emit: Emit) -> None:
@@ -77,6 +78,8 @@ class GroupRunner:
         if group.settings.fresh_worker:
             self.close()
         active, order = parties(group), random.Random(group.label)
+        for party in active:
+            self._spare_slow(party, emit)
         while active and not self._killed:
             order.shuffle(active)
             active = [party for party in active if self._advance(party, emit)]
@@ -84,6 +87,16 @@ class GroupRunner:
             self._let_go(name)
         if foreign:
             self._dismiss()
+
+    def _spare_slow(self, party: Party, emit: Emit) -> None:
+        """Skip what reached its limit at another seed of the same problem, where everything else is equal."""
+        for slow in self._slow:
+            work, tol, seed = _but_seed(slow), slow.columns.get("tol"), slow.columns.get("seed")
+            for name, cell in list(party.pending.items()):
+                other = cell.columns.get("seed") != seed and _but_seed(cell) == work
+                if other and tol is not None and cell.columns["tol"] <= tol:
+                    reason = f"not tried: with the seed {seed} it ran into its limit at the tolerance {tol:g}"
+                    emit(party.pending.pop(name), failure("timeout", reason))
 
     def _advance(self, party: Party, emit: Emit) -> bool:
         """Let a party prepare its cells or run its round; return whether there is more to do."""
@@ -187,6 +200,7 @@ class GroupRunner:
             broken = pending.pop(end.cell)
             emit(broken, failure("timeout" if end.kind == "timeout" else "crashed", reason))
             if end.kind == "timeout":
+                self._slow.append(broken)
                 spare(broken, pending, emit)
             return bool(pending)
         # The worker died before it announced a cell. The second time, the problem itself is taken as the cause.
@@ -237,3 +251,9 @@ def spare(slow: Cell, pending: dict[str, Cell], emit: Emit) -> None:
 def _way(cell: Cell) -> tuple[Any, ...]:
     """Return the solver and the gradient mode with its parameters."""
     return cell.solver, cell.columns.get("gradient"), repr(cell.columns.get("gradient_params"))
+
+
+def _but_seed(cell: Cell) -> dict[str, Any]:
+    """Return what determines a cell but the seed and the tolerance."""
+    varied = ("seed", "problem_probe", "tol", "tol_given", "search")
+    return {name: x for name, x in cell.columns.items() if name not in varied}

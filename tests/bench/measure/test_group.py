@@ -91,6 +91,18 @@ def test_a_tolerance_that_must_be_known_is_staged_again(tmp_path: Path) -> None:
     assert frame.set_index("tol").steps[1e-3] < frame.set_index("tol").steps[1e-9]
 
 
+@pytest.mark.parametrize(("family", "programs"), [("linear-norm-ball", 1), ("pairwise-gini", 0)])
+def test_a_kernel_alone_needs_its_tolerance_while_it_is_staged(
+    tmp_path: Path, family: str, programs: int
+) -> None:
+    pytest.importorskip("jax")
+    pytest.importorskip("numba")
+    problems = [{"family": family, "k": 5, "batch": 2}]
+    frame = measured(suite(backends=["jax"], solvers=["Auto"], problems=problems), tmp_path / "r.sqlite")
+    assert set(frame.status) == {"ok"}
+    assert frame.one_program.eq(programs).all()
+
+
 @pytest.mark.slow
 def test_work_that_is_the_same_at_each_level_is_timed_once(tmp_path: Path) -> None:
     """A code without a tolerance and unrolled steps do the same at each level: their rows share their samples."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.plan import registry
-from bench.plan.estimate import estimate
+from bench.plan.estimate import CORES, START_S, estimate
 from bench.plan.matrix import plan, reasons
 from bench.plan.names import resolve
 from bench.plan.suite import expand, from_dict, read, suites
@@ -253,10 +253,10 @@ def test_suites_hold_what_they_promise(name: str) -> None:
 def test_one_time_is_told_of_the_default_suite() -> None:
     from bench.commands.compare import compare
 
-    told = "about eight minutes on two cores"
+    told = "about four minutes on two cores"
     assert told in read("default").description
     assert told in str(compare.__doc__)
-    assert told.replace("eight", "8") in (Path(__file__).parents[3] / "README.md").read_text()
+    assert told.replace("four", "4") in (Path(__file__).parents[3] / "README.md").read_text()
 
 
 def test_others_are_the_families_that_a_suite_does_not_name() -> None:
@@ -280,12 +280,15 @@ def test_a_problem_that_is_named_is_measured_with_every_solver_that_serves_it() 
 def test_an_estimate_counts_programs_and_shares_them_over_seeds() -> None:
     def seconds(**changes: object) -> float:
         problem = {"family": "pairwise-gini", "k": 5, "batch": 2, **changes}
-        return estimate(plan(from_dict({**ONE, "solvers": ["ProjectedGradient"], "problems": [problem]})))
+        asked = {**ONE, "solvers": ["ProjectedGradient"], "problems": [problem]}
+        return estimate(plan(from_dict(asked))) - START_S / CORES
 
     one, two = seconds(backends=["jax"]), seconds(backends=["jax"], seeds=[0, 1])
     assert one < two < 2 * one  # the second seed is compiled already
     assert seconds(backends=["torch"]) < one
     assert seconds(backends=["jax"], gradients=["envelope", "implicit"]) > one
+    assert seconds(backends=["jax"], solvers=["MujocoBoxQP"]) < one  # its loop is compiled already
+    assert seconds(backends=["jax"], family="smooth-spen-gini") > 2 * one  # a network takes XLA longer
 
 
 @pytest.mark.parametrize("k", [-3, 0, 2.5, "4"])

@@ -122,6 +122,28 @@ def test_a_mode_at_its_limit_does_not_spare_the_other_modes(tmp_path: Path) -> N
     assert frame.reason[("envelope", 1e-9)].startswith("not tried")
 
 
+def test_a_solver_at_its_limit_is_not_tried_at_other_seeds_of_the_same_problem(tmp_path: Path) -> None:
+    def group(seed: int, problem: str = "p") -> Group:
+        found = tuple(
+            Cell(
+                {"kind": "compare", "problem": problem, "solver": name, "tol": tol, "seed": seed},
+                problem,
+                name,
+            )
+            for name in ("forever", "good")
+            for tol in (1e-3, 1e-6)
+        )
+        return Group(f"{problem} {seed}", found, Settings(timeout=1))
+
+    with Store(tmp_path / "r.sqlite") as store:
+        Local(store, FACTS, "misbehaving:job")([group(0), group(1), group(1, "q")], 0)
+        frame = store.frame().set_index(["problem", "seed", "solver", "tol"])
+    told = "not tried: with the seed 0 it ran into its limit at the tolerance 0.001"
+    assert frame.reason["p", 1, "forever", 1e-3] == frame.reason["p", 1, "forever", 1e-6] == told
+    assert frame.reason["q", 1, "forever", 1e-3] == "stopped at its limit of 1 s"
+    assert (frame.xs("good", level="solver").status == "ok").all()
+
+
 @pytest.mark.parametrize("loads", [(2.0, 1.0), (1.0, 2.0)])
 def test_the_quieter_of_two_timings_is_kept(tmp_path: Path, loads: tuple[float, float]) -> None:
     (cell,) = cells("a")
