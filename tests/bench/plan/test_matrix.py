@@ -250,6 +250,20 @@ def test_suites_hold_what_they_promise(name: str) -> None:
         assert any("float32" in e.axes.get("dtypes", []) for e in suite.problems)
 
 
+def test_the_full_suite_varies_sizes_seeds_ranks_active_fractions_and_conditions() -> None:
+    entries = read("full").problems
+    sizes: dict[str, set[str]] = {}
+    seeds: dict[str, set[int]] = {}
+    for entry in entries:
+        sizes.setdefault(entry.family, set()).add(str(entry.params))
+        seeds.setdefault(entry.family, set()).update(entry.axes.get("seeds", [0]))
+    assert all(len(found) >= 2 for found in sizes.values()), sizes
+    assert all(found == {0, 1, 2} for found in seeds.values()), seeds
+    varied = {(name, x) for entry in entries for name, x in entry.params.items()}
+    asked = {"condition": (10.0, 1e4, 1e6, 1e8), "active": (0.1, 0.9), "rank": (4, 8, 32)}
+    assert varied >= {(name, x) for name, values in asked.items() for x in values}
+
+
 def test_one_time_is_told_of_the_default_suite() -> None:
     from bench.commands.compare import compare
 
