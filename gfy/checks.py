@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
     Half precision (float16, bfloat16) is computed in float32, and the answers are rounded to half precision.
     """
     look = _look(problem.energy, v)
-    if look is not None and look in _SOUND:
+    if look is not None and look in _SOUND.get(problem.energy, ()):
         _check_values(problem.energy, v)
         return Given(problem, v, None).sized(k)
     given = v = problem.energy.coerce(v)
@@ -94,16 +95,18 @@ def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
         problem = replace(problem, energy=problem.energy.computed_in("float32", v))
     v = check_input(problem, v)
     if look is not None and dtype is None and v is given:
-        if len(_SOUND) >= _MOST_SOUND:
-            _SOUND.clear()
-        _SOUND.add(look)
+        known = _SOUND.setdefault(problem.energy, set())
+        if len(known) >= _MOST_SOUND:
+            known.clear()
+        known.add(look)
     found = Given(problem, v, dtype).sized(k)
     try_claim(found.problem, found.v)
     return found
 
 
-# the shapes, dtypes and devices of inputs that were checked and found right
-_SOUND: set[tuple[Any, ...]] = set()
+# The shapes, dtypes and devices of inputs that were checked and found right, per energy. An energy that nobody else
+# holds is forgotten, with the arrays that its function captured.
+_SOUND: WeakKeyDictionary[Any, set[tuple[Any, ...]]] = WeakKeyDictionary()
 _MOST_SOUND = 512
 
 
@@ -113,15 +116,15 @@ def _look(energy: Any, v: Any) -> tuple[Any, ...] | None:
         return None
     if not backend_of(v).is_concrete(v):  # a function is being staged
         return None
-    found: list[Any] = [energy]
+    found: list[Any] = []
     try:
+        hash(ref(energy))
         for x in v:
             found += (type(x), x.shape, x.dtype, x.device)
-        hash(look := tuple(found))
     except (AttributeError, TypeError):
         # v has nested leaves or plain numbers, or a part that cannot be hashed
         return None
-    return look
+    return tuple(found)
 
 
 def check_input(problem: InnerProblem, v: Any) -> Input:

@@ -14,9 +14,9 @@ from gfy.calling.staging import patience, portable
 from gfy.calling.telling import DEBUG, tell_dropped, tell_unsolved
 from gfy.checks import Given, admit, check_start, concavity_is_asked, last_axis
 from gfy.errors import GfyTypeError, UnsupportedError
-from gfy.gradients.envelope import Envelope, first_derivative_only
+from gfy.gradients.envelope import Envelope
 from gfy.gradients.implicit import Implicit
-from gfy.gradients.kinks import at_saddle
+from gfy.gradients.maximum import at_maximum
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 
@@ -125,9 +125,7 @@ def conjugate(
     given = admit(problem, v, last_axis(p0))
     found = solve_given(given, solver, mode, p0, stop, return_solution)
     value = given.problem.value(given.v, found.p)
-    value = at_saddle(given.problem, given.v, found.p, value, isinstance(mode, Implicit))
-    if isinstance(mode, Envelope):
-        value = first_derivative_only(given.problem, value)
+    value = at_maximum(given.problem, mode, given.v, found.p, value)
     return given.answer((value, found) if return_solution else value)
 
 

@@ -34,6 +34,7 @@ class Result(IntEnum):
     STALLED_AT_KINK = 3
     NOT_FINITE = 4
     INACCURATE = 5
+    UNBOUNDED = 6
 
     @property
     def sentence(self) -> str:
@@ -47,6 +48,7 @@ _SENTENCES = {
     Result.STALLED_AT_KINK: "The steps became too short to make progress, as happens at a kink of the energy.",
     Result.NOT_FINITE: "A step produced a value that is NaN or infinite; the last finite point is returned.",
     Result.INACCURATE: "The method came to rest, but the duality gap at its answer is above tolerance and rounding.",
+    Result.UNBOUNDED: "The maximum is infinite: Phi - Omega grows without bound on the set at this v.",
 }
 
 

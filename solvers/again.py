@@ -21,7 +21,7 @@ def again(
 ) -> Solution:
     """Return the solver's answers; the answers of examples that are already `solved` [...] may be anything."""
     backend = backend_of(v)
-    if not (_in_numpy(problem) and backend.on_host(*leaves(v))):
+    if not (in_numpy(problem) and backend.on_host(*leaves(v))):
         return solver.solve(problem, v, p0, stop)  # type: ignore[no-any-return]
     point = problem.initial_point(v, p0)
 
@@ -67,7 +67,7 @@ def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -
     return chosen._replace(steps=spent)
 
 
-def _in_numpy(problem: InnerProblem) -> bool:
+def in_numpy(problem: InnerProblem) -> bool:
     """Return whether the energy's derivatives need no framework."""
     energy = problem.energy
     return energy.array_api and energy.explicit_hessian and hasattr(energy, "ranks")

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
-from gfy.backend import backend_of
+from gfy.backend import backend_of, dtype_name, floating_leaf
 from gfy.energies import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
-from solvers.again import again, better
+from solvers.again import again, better, in_numpy
 from solvers.dual.newton import DualNewton
 from solvers.dual.newton import by_framework as dual_by_framework
 from solvers.kernels import call
@@ -101,10 +101,11 @@ class Auto(AtOnce):
         if ClosedForm().unsupported(problem) is None:
             return Choice(ClosedForm(), "the solution has a closed form")
         dual = DualNewton()
-        if energy.kinked and problem.concave:
+        if energy.kinked and (problem.concave or dual.unsupported(problem) is None):
             # Gradient steps stall at kinks, so only the dual method can solve the problem.
+            most = "" if problem.concave else "; the energy is not concave, and the answer is a local maximum"
             return Choice(
-                dual, "kinks of rectifiers are solved by their multipliers, one unknown per rectifier"
+                dual, f"kinks of rectifiers are solved by their multipliers, one unknown per rectifier{most}"
             )
         if dual.unsupported(problem) is None:
             rank = None if v is None else _rank(problem, v)
@@ -178,6 +179,10 @@ class Auto(AtOnce):
             # The closed form of a metric solves the examples whose v lies in C. The others need iterations.
             other = DualNewton() if problem.energy.kinked else ProjectedGradient()
             return other if isinstance(solver, ClosedForm) else None
+        if problem.energy.kinked:
+            # Multipliers need more digits than float32 has where Omega is weak. The second solve is in float64.
+            single = dtype_name(floating_leaf(v).dtype) == "float32"
+            return solver if single and in_numpy(problem) and isinstance(solver, DualNewton) else None
         if isinstance(solver, ClosedForm) or InteriorPoint().unsupported(problem) is not None:
             return None
         rank = _rank(problem, v)

@@ -74,7 +74,7 @@ class Spen(Activation, Energy):  # type: ignore[misc, override]
     upwards, and no local maximum lies on them. At a local maximum the derivative of the value in (W1, b1, W2) uses
     the multipliers of the kinks on which it lies (see `gfy.energies.kinks`), and the tangents of the other units. At
     any other point there are no such multipliers, and the derivative is not valid. Gradient steps may end at such a
-    point, because they stall at kinks, so read `converged`.
+    point, because they stall at kinks, so read `converged`. `DualNewton` ends at a local maximum.
 
     Args:
         activation: "relu" (the default) or "softplus".

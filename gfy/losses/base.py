@@ -16,9 +16,8 @@ from gfy.checks import admit, check_start, check_target, last_axis
 from gfy.conjugate import solution_with, solve_given
 from gfy.energies.base import Energy
 from gfy.errors import GfyTypeError, GfyValueError
-from gfy.gradients.envelope import Envelope, first_derivative_only
-from gfy.gradients.implicit import Implicit
-from gfy.gradients.kinks import at_saddle
+from gfy.gradients.envelope import Envelope
+from gfy.gradients.maximum import at_maximum
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, GradientMode, InnerSolver, Input, Solution, Stop
 
@@ -136,9 +135,7 @@ class Loss:
 
     def _at(self, problem: InnerProblem, v: Input, p: Array, value: Array) -> Array:
         """Return a value computed at the solution p, with the derivative that the maximum has there."""
-        mode = self.means[1]
-        value = at_saddle(problem, v, p, value, isinstance(mode, Implicit))
-        return first_derivative_only(problem, value) if isinstance(mode, Envelope) else value
+        return at_maximum(problem, self.means[1], v, p, value)
 
     def _reduce(self, values: Array) -> Array:
         if self.reduction == "none":

@@ -20,6 +20,8 @@ from gfy.numerics.spd import positive_solver
 from gfy.protocols import Array
 from gfy.saddle.response import Parts, jacobian, omega_at, respond
 
+# The least share of the mean product that is aimed at while x is farther outside a ball than its slack.
+_APART = 0.7
 _INSIDE = 0.995  # the share of the way to a bound that a step may go
 # A rectifier whose range c(s) is zero still gets this much room during the search.
 _ROOM = 1e-12
@@ -28,12 +30,17 @@ _RIDGE = 1_000
 
 
 class Inner(NamedTuple):
-    """Hold the interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, bounds and sums."""
+    """Hold the interior point: multipliers s of a <= z and y, z >= 0 of the rectifiers [..., n]; x, slack, bounds and
+    sums.
+
+    The slack [..., m] of the set's inequalities is positive, also while x is still outside a ball.
+    """
 
     s: Array
     y: Array
     z: Array
     x: Array
+    slack: Array
     bounds: Array
     sums: Array
 
@@ -46,38 +53,38 @@ def start(given: Parts) -> Inner:
     theta = st.scores(s)
     if given.room is None:
         p = x = respond(given, theta, 0 * theta)
-        bounds = sums = theta[..., :0]
+        slack = bounds = sums = theta[..., :0]
     else:
         x = given.room.start + 0 * given.room.pull(theta)
         p = given.room.point(x)
-        push = given.room.pull(theta - omega_at(given.omega, p)[0]) @ transpose(given.room.G)
+        push = given.room.change(x, given.room.pull(theta - omega_at(given.omega, p)[0]))
+        slack = given.room.slack(x)
         bounds = relu(-push) + _mean(push)
         sums = (0 * push).sum(-1)[..., None] + 0 * given.room.a
     a = matvec(st.M, p) + st.b + 0 * s
-    return Inner(s, relu(-a) + _mean(a), relu(a) + _mean(a), x, bounds, sums)
+    return Inner(s, relu(-a) + _mean(a), relu(a) + _mean(a), x, slack, bounds, sums)
 
 
 def step(given: Parts, now: Inner) -> Inner:
     st, room = given.st, given.room
     backend = backend_of(now.s)
     xp = backend.xp
-    s, y, z, x = now.s, now.y, now.z, now.x
+    s, y, z, x, slack = now.s, now.y, now.z, now.x, now.slack
     theta = st.scores(s)
     r = _room_above(st, s)
     if room is None:
         p = x
         rows = st.M + 0 * theta[..., None, :]
         moved = jacobian(given, theta, x, rows)
-        slack, pushed, missing = now.bounds, 0 * theta, now.sums
+        pushed, missing, over = 0 * theta, now.sums, now.bounds
     else:
         p = room.point(x)
         slope, curvature = omega_at(given.omega, p)
-        slack = room.slack(x)
-        balance = room.system(curvature, now.bounds / slack)
+        balance = room.system(curvature, x, now.bounds, slack)
         rows = room.pull(st.M) + 0 * x[..., None, :]
         moved, _ = balance(rows, 0.0)
-        pushed = room.pull(theta - slope) + now.bounds @ room.G - now.sums @ room.A
-        missing = room.a - x @ transpose(room.A)
+        pushed = room.pull(theta - slope) + room.push(x, now.bounds) - now.sums @ room.A
+        missing, over = room.a - x @ transpose(room.A), room.slack(x) - slack
     lack = -(matvec(st.M, p) + st.b) - y - _turn_back(st, z)
     eye = backend.asarray(np.eye(s.shape[-1]), like=s)
     turn = eye if st.N is None else eye - st.N
@@ -93,12 +100,12 @@ def step(given: Parts, now: Inner) -> Inner:
             ds = solve_units(rhs)
             dx, dsums, dslack, dbounds = 0 * x, now.sums, now.bounds, now.bounds
         else:
-            force = pushed + (t_x / slack) @ room.G
+            force = pushed + room.push(x, (t_x - now.bounds * over) / slack)
             still, _ = balance(force[..., None, :], missing[..., None, :])
             ds = solve_units(rhs + matvec(rows, still[..., 0, :]))
             force = force - matvec(transpose(rows), ds)
             dx, dsums = (part[..., 0, :] for part in balance(force[..., None, :], missing[..., None, :]))
-            dslack = dx @ transpose(room.G)
+            dslack = room.change(x, dx) + over
             dbounds = (t_x - now.bounds * dslack) / slack
         dr = _turn(st, ds)
         return ds, dr, (t_s - y * ds) / s, (t_r - z * dr) / r, dx, dslack, dbounds, dsums
@@ -125,14 +132,21 @@ def step(given: Parts, now: Inner) -> Inner:
         left = dot(s + far * d[0], y + far * d[2]) + dot(r + far * d[1], z + far * d[3])
         left = left + dot(slack + far * d[5], now.bounds + far * d[6])
         share = left[..., None] / count / mu
-        return mu * xp.minimum(share * share * share, xp.ones_like(share)), d
+        share = share * share * share
+        return mu * xp.maximum(xp.minimum(share, xp.ones_like(share)), least), d
 
+    least = (
+        0 * mu
+        if room is None
+        else _APART * xp.astype(xp.max(xp.abs(over) - slack, axis=-1) > 0, s.dtype)[..., None]
+    )
     still = tuple(0 * part for part in (s, s, s, s, x, slack, slack, now.sums))
     _, d = aimed(aimed((0 * mu, still)))  # the first call gives the predictor, the second the corrector
     far = length(d)
     s = s + far * d[0]
     x = respond(given, st.scores(s), x) if room is None else x + far * d[4]
-    return Inner(s, y + far * d[2], z + far * d[3], x, now.bounds + far * d[6], now.sums + far * d[7])
+    slack = slack + far * d[5]
+    return Inner(s, y + far * d[2], z + far * d[3], x, slack, now.bounds + far * d[6], now.sums + far * d[7])
 
 
 def finish(given: Parts, now: Inner) -> Array:

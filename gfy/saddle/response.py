@@ -10,7 +10,7 @@ from gfy.energies.kinks import Stacked
 from gfy.numerics.arithmetic import dot
 from gfy.protocols import Array
 from gfy.regularizers.quadratic import SquaredNorm
-from gfy.sets.interior import Polyhedron, described, polyhedron
+from gfy.sets.interior import Polyhedron, Round, described, interior_of
 
 
 class Parts(NamedTuple):
@@ -19,18 +19,18 @@ class Parts(NamedTuple):
     st: Stacked
     omega: Any
     domain: Any
-    room: Polyhedron | None
+    room: Polyhedron | Round | None
 
 
 def parts(st: Stacked, regularizer: Any, domain: Any) -> Parts:
     """Return the problem in the form that the steps take."""
-    room = polyhedron(domain, st.slope) if regularizer.separable or regularizer.zero else None
+    room = interior_of(domain, st.slope) if regularizer.separable or regularizer.zero else None
     return Parts(st, regularizer, domain, room)
 
 
 def unsupported(regularizer: Any, domain: Any) -> str | None:
     """Return the reason why no saddle point can be found with Omega on the set, in a sentence, or None where it can."""
-    if regularizer.zero and not domain.ball and not described(domain):
+    if regularizer.zero and not described(domain):
         return (
             f"without a regularizer the kinks on {domain.name} have no multipliers to solve for: the set is known by "
             "its oracle alone; use SquaredNorm, or a ConvexHull of its points"
@@ -44,7 +44,7 @@ def respond(given: Parts, theta: Array, x: Array) -> Array:
     Where p* is a vertex and x is near it, that square does not change the answer, which is the vertex.
     """
     if given.omega.zero and given.room is not None:
-        return SquaredNorm().argmax(given.room.point(x) + theta / _small(theta), given.domain)
+        return SquaredNorm().argmax(given.room.point(x) + theta / _size(given.st), given.domain)
     return given.omega.argmax(theta, given.domain)
 
 
@@ -52,14 +52,16 @@ def jacobian(given: Parts, theta: Array, x: Array, rows: Array) -> Array:
     """Return J applied to each row of [..., n, k], where J is the derivative of `respond` in theta."""
     rows = rows + 0 * theta[..., None, :]
     if given.omega.zero and given.room is not None:
-        small = _small(theta)
-        near = (given.room.point(x) + theta / small)[..., None, :]
-        return SquaredNorm().jacobian_product(near, given.domain, rows) / small[..., None]
+        size = _size(given.st)
+        near = (given.room.point(x) + theta / size)[..., None, :]
+        return SquaredNorm().jacobian_product(near, given.domain, rows) / size[..., None]
     return given.omega.jacobian_product(theta[..., None, :], given.domain, rows)
 
 
-def _small(theta: Array) -> Array:
-    return backend_of(theta).xp.max(backend_of(theta).xp.abs(theta), axis=-1)[..., None] + 1e-30
+def _size(st: Stacked) -> Array:
+    """Return the largest linear term, [..., 1]. The scores themselves may all be zero at the saddle point."""
+    xp = backend_of(st.slope).xp
+    return xp.max(xp.abs(st.slope), axis=-1)[..., None] + 1e-30
 
 
 def omega_at(regularizer: Any, p: Array) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
-"""Describe polyhedral sets for interior-point methods: p = x E with G x + g >= 0 and A x = a.
+"""Describe sets for interior-point methods: polyhedra p = x E with G x + g >= 0 and A x = a, and balls.
 
 Boxes and simplices have x = p. The points of a hull are weighted, and x are the weights. The rows of G are plus or
-minus unit vectors, so that the barrier of the inequalities has a diagonal Hessian.
+minus unit vectors, so that the barrier of the inequalities has a diagonal Hessian. A ball has one inequality, which
+is quadratic.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gfy.backend import backend_of
-from gfy.numerics.arithmetic import transpose
+from gfy.numerics.arithmetic import dot, transpose
 from gfy.numerics.spd import positive_solver
 from gfy.protocols import Array
+from gfy.sets.ball import Ball
 from gfy.sets.base import BandSet, ConvexSet
 from gfy.sets.birkhoff import Birkhoff
 from gfy.sets.hull import ConvexHull
@@ -40,17 +42,26 @@ class Polyhedron(NamedTuple):
         return theta if self.E is None else theta @ transpose(self.E)
 
     def slack(self, x: Array) -> Array:
+        """Return how far x is inside each inequality, [..., m]."""
         return x @ transpose(self.G) + self.g
 
+    def change(self, x: Array, dx: Array) -> Array:
+        """Return the change of the slack at x along dx, to first order, [..., m]."""
+        return dx @ transpose(self.G)
+
+    def push(self, x: Array, bounds: Array) -> Array:
+        """Return the sum of the slacks' gradients at x, each times its multiplier of `bounds` [..., m], [..., n]."""
+        return bounds @ self.G
+
     def system(
-        self, curvature: Array, barrier: Array
+        self, curvature: Array, x: Array, bounds: Array, slack: Array
     ) -> Callable[[Array, Array | float], tuple[Array, Array]]:
         """Map (rhs [..., r, n], e [..., r, q]) to dx, dtau with (E D E^T + G^T B G) dx + A^T dtau = rhs, A dx = e.
 
-        D is the diagonal `curvature` [..., k] of Omega, B the diagonal `barrier` [..., m].
+        D is the diagonal `curvature` [..., k] of Omega, and B that of `bounds` / `slack` [..., m].
         """
         xp = backend_of(curvature).xp
-        diagonal = barrier @ xp.abs(self.G)  # [..., n]
+        diagonal = (bounds / slack) @ xp.abs(self.G)  # [..., n]
         if self.E is None:
             diagonal = diagonal + curvature
 
@@ -79,9 +90,58 @@ class Polyhedron(NamedTuple):
         return balanced
 
 
+class Round(NamedTuple):
+    """Hold a ball as the inequality (radius^2 - |x|^2) / 2 >= 0, with the fields and methods of `Polyhedron` that
+    steps use; p = x. There are no equations: A [0, k] and a [0]."""
+
+    radius: float
+    A: Array
+    a: Array
+    start: Array
+
+    def point(self, x: Array) -> Array:
+        return x
+
+    def pull(self, theta: Array) -> Array:
+        return theta
+
+    def slack(self, x: Array) -> Array:
+        return (self.radius**2 - dot(x, x)[..., None]) / 2
+
+    def change(self, x: Array, dx: Array) -> Array:
+        return -dot(x, dx)[..., None]
+
+    def push(self, x: Array, bounds: Array) -> Array:
+        return -bounds * x
+
+    def system(
+        self, curvature: Array, x: Array, bounds: Array, slack: Array
+    ) -> Callable[[Array, Array | float], tuple[Array, Array]]:
+        """Map rhs [..., r, k] to dx with (D + bounds I + (bounds / slack) x x^T) dx = rhs: see `Polyhedron.system`."""
+        diagonal, along = (curvature + bounds)[..., None, :], x[..., None, :]
+        scaled = along / diagonal
+        weight = bounds / slack
+        weight = (weight / (1 + weight * dot(x, scaled[..., 0, :])[..., None]))[..., None, :]
+
+        def solve(rhs: Array, _: Array | float) -> tuple[Array, Array]:
+            free = rhs / diagonal
+            return free - weight * dot(along, free)[..., None] * scaled, rhs[..., :0]
+
+        return solve
+
+
+def interior_of(domain: ConvexSet, like: Array) -> Polyhedron | Round | None:
+    """Return the description of the set for points like `like` [..., k], or None where none is known."""
+    if not isinstance(domain, Ball):
+        return polyhedron(domain, like)
+    k = int(like.shape[-1])
+    arrays = (backend_of(like).asarray(x, like=like) for x in (np.zeros((0, k)), np.zeros(0), np.zeros(k)))
+    return Round(domain.radius, *arrays)
+
+
 def described(domain: ConvexSet) -> bool:
-    """Return whether `polyhedron` can describe the set and it has at least one inequality."""
-    return isinstance(domain, BandSet | Birkhoff | ConvexHull)
+    """Return whether `interior_of` can describe the set and it has at least one inequality."""
+    return isinstance(domain, Ball | BandSet | Birkhoff | ConvexHull)
 
 
 def polyhedron(domain: ConvexSet, like: Array) -> Polyhedron | None:

@@ -30,7 +30,9 @@ class DualNewton(AtOnce):
     end. Otherwise it is a semismooth Newton method with an m x m system and a line search; the simplex has one more
     multiplier. A concave energy with kinks (`ConcaveSpen` and `InputConvexNetwork` with relu, any energy that has
     `kinks`) is solved for the multipliers of its rectifiers by an interior-point method with a Newton finish. This
-    serves every regularizer with an argmax map, and Omega = 0. On a processor where numba is installed
+    serves every regularizer with an argmax map, and Omega = 0. Where such an energy is not concave (`Spen` with relu),
+    the rectifiers that bend upwards are replaced by their tangents until these no longer change, and the answer is a
+    local maximum. On a processor where numba is installed
     (the extra `native`), quadratic and entropic regularizers on boxes and (capped) simplices with m <= 32 run
     compiled, which is the same method and several times as fast.
 
@@ -84,7 +86,8 @@ class DualNewton(AtOnce):
             return found
         check(self, problem, v)
         if _kinked(problem):
-            return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, kinks.MOST_STEPS)))
+            most = kinks.MOST_STEPS if problem.concave else kinks.MOST_LOCAL
+            return run(self, problem, v, p0, replace(stop, max_steps=min(stop.max_steps, most)))
         if call.serves(problem, v, stop):
             return call.solve(problem, v, p0, stop, by_framework)
         return by_framework(problem, v, p0, stop)
@@ -126,7 +129,7 @@ def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) 
 
 
 def _kinked(problem: InnerProblem) -> bool:
-    return problem.energy.kinked and problem.concave
+    return problem.energy.kinked
 
 
 def _finish(problem: InnerProblem, v: Input, p: Array, square: Array, stop: Stop) -> tuple[Array, Array]:

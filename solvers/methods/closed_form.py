@@ -90,12 +90,13 @@ class ClosedForm(AtOnce):
         linear = energy.linear
         p = problem.regularizer.argmax(energy.scores(v), problem.domain) if linear else _system(problem, v)
         error = backend.xp.zeros_like(p.sum(-1))
+        otherwise = Result.INACCURATE
         if not energy.linear and not energy.concave:
-            error = _unbounded(problem, v) + error
+            error, otherwise = _unbounded(problem, v) + error, Result.UNBOUNDED
         fine = all_finite(p)
         p = backend.xp.where(fine[..., None], p, problem.domain.center(p))
         gap = _feasible(problem, p) if linear else None
-        return _answer(problem, v, p, error, fine & (error <= stop.tol), stop, gap)
+        return _answer(problem, v, p, error, fine & (error <= stop.tol), stop, gap, otherwise)
 
     def compiled(self, problem: InnerProblem, v: Input) -> bool:
         known = problem.energy.linear and call.facts_of(problem) is not None
@@ -116,12 +117,13 @@ class ClosedForm(AtOnce):
 
 
 def _answer(
-    problem: InnerProblem, v: Input, p: Array, error: Array, fine: Array, stop: Stop, gap: Array | None = None
-) -> Solution:
+    problem: InnerProblem, v: Input, p: Array, error: Array, fine: Array, stop: Stop, gap: Array | None = None,
+    otherwise: Result = Result.INACCURATE,
+) -> Solution:  # fmt: skip
     """Return p with its verdict; where the form does not hold, no step has been taken that could be repeated."""
     xp = backend_of(p).xp
     none = xp.astype(xp.zeros_like(error), xp.int32)
-    result = verdict.results(problem, v, p, error, stop, fine, none + int(Result.INACCURATE), gap)
+    result = verdict.results(problem, v, p, error, stop, fine, none + int(otherwise), gap)
     return Solution(p, error, none - 1, verdict.converged(result), result)
 
 

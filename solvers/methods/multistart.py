@@ -11,6 +11,7 @@ from gfy.backend import backend_of, tree_map
 from gfy.errors import GfyValueError, UnsupportedError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
+from solvers.dual.newton import DualNewton
 from solvers.loop import check
 from solvers.methods.projected_gradient import ProjectedGradient
 
@@ -24,8 +25,8 @@ class MultiStart:
     The starts are the middle of C, random points, and every vertex of C where there are at most `most_vertices` of
     them and, on sets other than the simplex, k <= 20. `exhaustive` returns True where the vertices are among them,
     because each basin that holds a vertex is then visited. The result is a lower bound of the maximum and not a proof
-    of it; `converged` belongs to the best local solve. An energy that is known to be smooth and concave has one basin,
-    and one start is enough.
+    of it; `converged` belongs to the best local solve. An energy that is known to be concave has one basin, and
+    one start is enough, unless it has kinks at which the local solver stalls.
 
     Args:
         starts: how many random points; 64 by default.
@@ -81,12 +82,17 @@ class MultiStart:
         backend = backend_of(v)
         xp = backend.xp
         v = backend.stop_gradient(v)
-        if problem.energy.concave and problem.energy.proven and problem.energy.smooth:
-            return ProjectedGradient().solve(problem, v, p0, stop)
+        local = _local(problem)
+        if (
+            problem.energy.concave
+            and problem.energy.proven
+            and (problem.energy.smooth or isinstance(local, DualNewton))
+        ):
+            return local.solve(problem, v, p0, stop)
         first = problem.initial_point(v, p0)
         points = backend.asarray(self._points(problem, first.shape[-1]), like=first)
         starts = xp.concat([first[None], 0 * first[None] + _spread(points, first.ndim)], axis=0)
-        found = ProjectedGradient().solve(problem, _widen(problem, v, tuple(starts.shape[:-1])), starts, stop)
+        found = local.solve(problem, _widen(problem, v, tuple(starts.shape[:-1])), starts, stop)
         values = problem.value(v, found.p)
         values = xp.where(xp.isfinite(values), values, xp.full_like(values, -float("inf")))
         best = xp.argmax(values, axis=0)
@@ -111,6 +117,12 @@ class MultiStart:
         except UnsupportedError:
             return []
         return [vertices] if len(vertices) <= self.most_vertices else []
+
+
+def _local(problem: InnerProblem) -> DualNewton | ProjectedGradient:
+    """Return the solver that each start is given to: gradient steps stall at kinks, which the dual solves."""
+    dual = DualNewton()
+    return dual if problem.energy.kinked and dual.unsupported(problem) is None else ProjectedGradient()
 
 
 def _spread(points: Array, ndim: int) -> Array:

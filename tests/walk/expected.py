@@ -20,7 +20,8 @@ MARGIN = 4e-3  # the least multiplier and slack of a differentiable point
 CONDITION = 25.0  # the largest norm of dp* / d(scores)
 STEP = 2e-4
 DIRECTIONS = 2
-_DRAWS = 60
+_DRAWS = 400
+_KINK = 1e-4  # the least jump of a slope that is seen as a kink, relative to the loss
 SEVERAL = "the maximum is attained by several p"
 
 
@@ -187,11 +188,23 @@ def measure(
                 far = (samples[2.0][n] - samples[-2.0][n]) / (4 * STEP)
                 return (4 * near - far) / 3
 
+            _check_target(base[2], samples)
             near = (samples[1.0][2] - 2 * base[2] + samples[-1.0][2]) / STEP**2
             far = (samples[2.0][2] - 2 * base[2] + samples[-2.0][2]) / (4 * STEP**2)
             found.directions[name].append(direction)
             found.slopes[name].append(Slope(slope(0), slope(1), slope(2), (4 * near - far) / 3))
     return found
+
+
+def _check_target(loss: np.ndarray, samples: dict[float, tuple[np.ndarray, ...]]) -> None:
+    """Raise where the loss has a kink among these samples, as Phi(v, y) has one where y lies on a kink of the energy.
+
+    The third and the fourth difference of a smooth function shrink with h^3 and h^4, those at a kink with h.
+    """
+    low, left, right, high = (samples[c][2] for c in (-2.0, -1.0, 1.0, 2.0))
+    third, fourth = high - 2 * right + 2 * left - low, high - 4 * right + 6 * loss - 4 * left + low
+    if (np.maximum(np.abs(third), np.abs(fourth)) > _KINK * STEP * (1 + np.abs(loss))).any():
+        raise NoReference("a target lies on a kink of the energy")
 
 
 def check(point: Point) -> Point:

@@ -26,6 +26,11 @@ class Region:
     def extra(self) -> int:
         return 0 if self.points is None else len(self.points)
 
+    @property
+    def whole(self) -> bool:
+        """Whether there is no condition at all."""
+        return all(x is None for x in (self.low, self.high, self.E, self.radius, self.points))
+
     def inequalities(self, p: Any, w: Any) -> list[Any]:
         """Arrays [..., n] that must not be positive."""
         found = []

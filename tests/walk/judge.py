@@ -30,7 +30,7 @@ ACCURACY = {
 TOLERANCE = 1e-9
 _DRAWS = 8  # of an energy that is not concave, for a reference
 # Solvers whose tolerance is on the gap in value: p is off by the root of it.
-GAPS = {"CvxpyReference": TOLERANCE, "FrankWolfe": 1e-11, "MirrorAscent": 1e-11}
+GAPS = {"CvxpyLayers": TOLERANCE, "CvxpyReference": TOLERANCE, "FrankWolfe": 1e-11, "MirrorAscent": 1e-11}
 STEPS = {"FrankWolfe": 300, "MirrorAscent": 1000}
 
 
@@ -118,7 +118,7 @@ def _accepted(cell: Cell) -> Outcome:
         return _local(cell, ops, problem, solver, mode, stop)
     right = expected(cell.energy, cell.domain, cell.omega, cell.layout)
     arrays = {name: ops.array(leaf) for name, leaf in right.leaves.items()}
-    p, happy = _solved(cell, ops, problem, solver, stop, entry.tree(energy, arrays))
+    p, happy, _ = _solved(cell, ops, problem, solver, stop, entry.tree(energy, arrays))
     wrong = _unsound(cell, k, p, happy)
     return wrong or _compared(cell, ops, entry, problem, solver, mode, stop, arrays, right, p, happy)
 
@@ -131,8 +131,12 @@ def _local(cell: Cell, ops: Any, problem: Any, solver: Any, mode: Any, stop: Any
     for last in [False] * (_DRAWS - 1) + [True]:
         leaves = draw(entry, k, cell.layout, rng)
         arrays = {name: ops.array(leaf) for name, leaf in leaves.items()}
-        p, happy = _solved(cell, ops, problem, solver, stop, entry.tree(problem.energy, arrays))
+        p, happy, result = _solved(cell, ops, problem, solver, stop, entry.tree(problem.energy, arrays))
         wrong = _unsound(cell, k, p, happy)
+        if wrong is None and _endless(cell, leaves).any():
+            if last:
+                return _refused_endless(cell, leaves, result)
+            continue
         if wrong is None and not happy.all():
             wrong = Outcome(TOLD, "the solver says that it did not converge")
         if wrong is not None:
@@ -147,10 +151,29 @@ def _local(cell: Cell, ops: Any, problem: Any, solver: Any, mode: Any, stop: Any
     raise AssertionError("every draw ends above")
 
 
+def _endless(cell: Cell, leaves: dict[str, np.ndarray]) -> np.ndarray:
+    """Which examples have no maximum: a quadratic energy on R^k that grows faster than a quadratic Omega."""
+    entry, place, regularizer = by_name(cell.energy, cell.domain, cell.omega)
+    batch, k = batch_of(cell.layout), entry.size(place)
+    if not place.region(k).whole or "U" not in entry.leaves:
+        return np.zeros(batch, dtype=bool)
+    one = regularizer.omega.value
+    c = (one(np.eye(k)) + one(-np.eye(k)) - 2 * one(np.zeros(k))).max()  # gamma, or 2 gamma
+    return np.broadcast_to(np.linalg.eigvalsh(leaves["U"]).max(-1) >= c, batch)
+
+
+def _refused_endless(cell: Cell, leaves: dict[str, np.ndarray], result: np.ndarray) -> Outcome:
+    """The refusal of the examples that have no maximum: `result` says so of each of them and of no other."""
+    said = result == int(gfy.Result.UNBOUNDED)
+    if (said == _endless(cell, leaves)).all():
+        return refused(gfy.Result.UNBOUNDED.sentence)
+    return Outcome(WRONG, f"the examples {_endless(cell, leaves)} have no maximum, and result is {result}")
+
+
 def _solved(
     cell: Cell, ops: Any, problem: Any, solver: Any, stop: Any, v: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """p and converged."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p, converged and result."""
 
     def solve(w: Any) -> Any:
         if cell.dtype in ("float16", "bfloat16"):  # the public functions compute half precision in float32
@@ -158,7 +181,8 @@ def _solved(
         return solver.solve(problem, problem.energy.coerce(w), None, stop)
 
     found = ops.stage(solve, cell.staged)(v)
-    return ops.numpy(found.p), np.asarray(ops.numpy(found.converged)).astype(bool)
+    happy, result = (np.asarray(ops.numpy(x)) for x in (found.converged, found.result))
+    return ops.numpy(found.p), happy.astype(bool), result
 
 
 def _unsound(cell: Cell, k: int, p: np.ndarray, happy: np.ndarray) -> Outcome | None:

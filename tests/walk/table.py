@@ -27,8 +27,20 @@ right, or it is refused with a sentence. This page counts them.
 
 A cell is **right** when p\\* is that of CVXPY, polished by Newton's method until nothing but rounding is left, and when
 the derivatives of the loss, of the maximum and of the argmax at every leaf of v are those of central differences of
-such solutions. The references use no code of the library. An iterative solver that does not reach p\\* within its steps
-and says so (`converged` is false, and `result` is the reason) counts as **told**.
+such solutions. The references use no code of the library. A cell is **refused** where the library raises a sentence,
+and where the problem has no maximum and `result` says so.
+
+The default solver `Auto` has these two outcomes in single and double precision. Another iterative solver may end
+without p\\* and say so (`converged` is false, and `result` is the reason): such a cell counts as **told**, and the page
+ends with a list of them. They have these causes:
+
+* Gradient steps, `ProjectedGradient`, `FrankWolfe` and `MirrorAscent` among them, stall at the kinks of relu networks
+  and of the manhattan metric. `DualNewton` and `MultiStart` solve these.
+* First-order steps and peers that take them converge slowly where Omega is weak, zero or steep at the boundary.
+* `ClosedForm` of a metric holds where v lies in C, and says so elsewhere.
+
+An energy that is not concave has several local maxima. p\\* is then the local maximum at which the solver ends, and the
+reference starts there: it confirms a local maximum, not that it is the largest.
 
 **How the cells were chosen.** The factors are {energies} energies, {sets} sets, {omegas} regularizers (gamma 1 and
 another), {solvers} solvers, {modes} gradient modes, 2 frameworks, 4 dtypes and 6 layouts of batch axes and shared
@@ -40,6 +52,7 @@ gradient mode that it has, and with one in {share} of the cells that together ho
 
 Entries are *right / refused*, with the number of cells that are told or wrong where there are any.
 """
+LIST = "Told"
 KINDS = ("right", "refused", "told", "wrong")
 Entry = tuple[int, ...]  # as KINDS
 
@@ -67,7 +80,7 @@ def family(mode: str) -> str:
     return mode.partition("-")[0]
 
 
-def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
+def page(rows: dict[str, dict[tuple[str, str], Entry]], told: dict[str, list[str]]) -> str:
     total = [
         sum(entry[n] for counts in rows.values() for entry in counts.values()) for n in range(len(KINDS))
     ]
@@ -96,7 +109,23 @@ def page(rows: dict[str, dict[tuple[str, str], Entry]]) -> str:
         for energy, counts in rows.items():
             lines.append(f"| {energy} | " + " | ".join(text(counts[mode, name]) for name in names) + " |")
         parts.append("\n".join(lines) + "\n")
+    items = [item for energy in rows for item in told.get(energy, ())]
+    parts.append("\n".join([f"## {LIST}", "", *(items or ["There are none."])]) + "\n")
     return "\n".join(parts)
+
+
+def told_of(found: Iterable[tuple[Cell, Outcome]]) -> list[str]:
+    """A line for each cell that is told."""
+    return [f"* `{cell.name}`: {outcome.detail}" for cell, outcome in found if outcome.kind == TOLD]
+
+
+def stored_told() -> dict[str, list[str]]:
+    """The lines of the page, by energy."""
+    found: dict[str, list[str]] = {}
+    for line in PAGE.read_text("utf-8").splitlines() if PAGE.exists() else ():
+        if line.startswith("* `") and "/" in line:
+            found.setdefault(line[3:].partition("/")[0], []).append(line)
+    return found
 
 
 def listed(factor: str, energies: Iterable[str]) -> str:
@@ -136,16 +165,16 @@ def stored_rows() -> dict[str, dict[tuple[str, str], Entry]]:
     return found
 
 
-def renew(rows: dict[str, dict[tuple[str, str], Entry]]) -> None:
+def renew(rows: dict[str, dict[tuple[str, str], Entry]], told: dict[str, list[str]]) -> None:
     """Put these rows on the page; a lock on its folder keeps those that another process writes meanwhile."""
     import fcntl
 
     folder = os.open(PAGE.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        rows = stored_rows() | rows
+        rows, told = stored_rows() | rows, stored_told() | told
         order = (entry.name for entry in catalogue.ENERGIES)
-        PAGE.write_text(page({name: rows[name] for name in order if name in rows}), "utf-8")
+        PAGE.write_text(page({name: rows[name] for name in order if name in rows}, told), "utf-8")
     finally:
         os.close(folder)
 
@@ -167,7 +196,7 @@ def main(words: list[str]) -> None:
         kinds = Counter(outcome.kind for _, outcome in found)
         print(energy, ", ".join(f"{count} {kind}" for kind, count in kinds.items()), flush=True)
         if not whole:
-            renew({energy: row(energy, found)})
+            renew({energy: row(energy, found)}, {energy: told_of(found)})
 
 
 # XLA spends most of a cell's time on making its code fast, which runs for milliseconds here.

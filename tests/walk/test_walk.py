@@ -66,6 +66,8 @@ def test_the_page_is_of_this_code(energy: str) -> None:
     found = [(cell, judge(cell)) for cell in cells.shown(energy)]
     stored = table.stored_rows().get(energy)
     assert stored == table.row(energy, found), "docs/walk.md is not of this code: nox -s walk"
+    listed = {line.partition("`:")[0] for line in table.stored_told().get(energy, [])}
+    assert listed == {line.partition("`:")[0] for line in table.told_of(found)}
 
 
 @pytest.mark.parametrize("energy", ENERGIES)
@@ -92,5 +94,7 @@ def test_the_page_keeps_the_rows_of_two_writers(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(table, "listed", lambda *_: time.sleep(0.2) or "")  # between reading and writing
     counts = {(mode, domain.name): (1, 2, 0, 0) for mode in catalogue.MAIN_MODES for domain in catalogue.SETS}
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(table.renew, ({energy: counts} for energy in ENERGIES[:2])))
+        told = [{energy: [f"* `{energy}/Box`: p is off"]} for energy in ENERGIES[:2]]
+        list(pool.map(table.renew, ({energy: counts} for energy in ENERGIES[:2]), told))
     assert table.stored_rows() == dict.fromkeys(ENERGIES[:2], counts)
+    assert table.stored_told() == told[0] | told[1]
