@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,18 @@ def test_ten_thousand_losses_of_changing_shapes(framework: str) -> None:
     assert after[0] - before[0] < 64 * 2**20, f"{(after[0] - before[0]) / 2**20:.0f} MiB more than before"
     assert after[1] <= before[1]
     assert after[2] <= before[2]
+
+
+def test_an_energy_that_is_dropped_is_not_kept_with_the_arrays_of_its_function() -> None:
+    """Up to 512 energies stayed in the memory of checked inputs, with what their functions captured."""
+    torch = pytest.importorskip("torch")
+    from gfy.checks import admit
+
+    scale = torch.ones(3)
+    energy = gfy.CustomEnergy(lambda v, p: (scale * v * p).sum(-1), concave=True, k=3)
+    problem = gfy.InnerProblem(energy, gfy.Gini(), gfy.Simplex())
+    admit(problem, gfy.CustomEnergy.Input(torch.ones(2, 3)))
+    held = weakref.ref(energy)
+    del energy, problem
+    gc.collect()
+    assert held() is None

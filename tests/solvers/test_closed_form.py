@@ -30,3 +30,14 @@ def test_equal_columns_do_not_make_the_closed_form_singular(
     size = 2 * scale**2 * (a * a).sum(-1, keepdims=True)
     along = (a * u).sum(-1, keepdims=True) * a / (a * a).sum(-1, keepdims=True)
     assert np.abs(p - (u - along + along / (1 + size))).max() <= 64 * np.finfo(dtype).eps * np.abs(u).max()
+
+
+def test_a_maximum_that_is_infinite_is_called_so(backend: str, asarray: Any) -> None:
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(concave=False), gfy.SquaredNorm(0.5), gfy.Reals())
+    U = np.array([[[0.4, 0.0], [0.0, -1.0]], [[0.6, 0.0], [0.0, -1.0]]])
+    v = gfy.LinearQuadratic.Input(asarray(np.ones((2, 2))), asarray(U))
+    found = solvers.ClosedForm().solve(problem, v)
+    assert found.result.tolist() == [gfy.Result.CONVERGED, gfy.Result.UNBOUNDED]
+    assert found.converged.tolist() == [True, False]
+    with pytest.raises(gfy.UnsolvedError, match="The maximum is infinite"), gfy.debug():
+        gfy.argmax(problem, v)

@@ -132,6 +132,25 @@ def test_any_strength_of_the_regularizer(kind: str, gamma: float) -> None:
         assert problems.relative_gap(problem, v, found.p).max() <= 1e-8
 
 
+@pytest.mark.parametrize("radius", [1e-3, 0.3, 10.0])
+@pytest.mark.parametrize("omega", [gfy.SquaredNorm(1e-6), gfy.SquaredNorm(0.3), gfy.Zero()], ids=str)
+def test_balls_of_any_size(omega: Any, radius: float) -> None:
+    """A tenth of these was left unsolved: the steps did not know that a step along the sphere leaves the ball."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    for k in (1, 2, 5, 12):
+        v = gfy.Metric.Input(torch.as_tensor(1.2 * radius * rng.normal(size=(30, k)) / k**0.5))
+        spen = problems.spen(rng, 30, k, 2 * k + 1)
+        w = problems.place(spen._replace(b1=radius * spen.b1), "torch")
+        for energy, given in ((gfy.Metric("manhattan"), v), (gfy.ConcaveSpen(), w)):
+            problem = gfy.InnerProblem(energy, omega, gfy.Ball(radius))
+            found = solvers.DualNewton().solve(problem, given)
+            assert bool(found.converged.all()), (energy.name, k)
+            assert (
+                problems.relative_gap(problem, given, found.p).max() <= 1e-6
+            )  # a hundred times the tolerance
+
+
 @pytest.mark.thin(9)
 def test_single_precision(backend: str) -> None:
     for kind, (energy, _) in ENERGIES.items() if backend == "torch" else [("spen", ENERGIES["spen"])]:

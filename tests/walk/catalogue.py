@@ -305,6 +305,16 @@ def _permutations(rng: np.random.Generator, k: int) -> np.ndarray:
     return np.mean([np.eye(n)[rng.permutation(n)].ravel() for _ in range(4)], axis=0) * 0.5 + 0.5 / n
 
 
+def _hull(table: Callable[[int], np.ndarray]) -> Callable[[int], Region]:
+    """The hull of the points; in one dimension an interval, so that no weights of points inside it are variables."""
+
+    def region(k: int) -> Region:
+        points = table(k)
+        return Region(k, points=points) if k > 1 else Region(k, points.min(0), points.max(0))
+
+    return region
+
+
 def _mixture(table: Callable[[int], np.ndarray]) -> Callable[[np.random.Generator, int], np.ndarray]:
     return lambda rng, k: rng.dirichlet(np.ones(len(table(k)))) @ table(k)
 
@@ -348,13 +358,13 @@ SETS = [
     SetEntry(
         "ConvexHull",
         lambda k: gfy.ConvexHull(_points(k)),
-        lambda k: Region(k, points=_points(k)),
+        _hull(_points),
         _mixture(_points),
     ),
     SetEntry(
         "OracleHull",
         lambda k: gfy.OracleHull(BestStructure(k), k),
-        lambda k: Region(k, points=_structures(k)),
+        _hull(_structures),
         _mixture(_structures),
     ),
 ]

@@ -20,7 +20,7 @@ MARGIN = 4e-3  # the least multiplier and slack of a differentiable point
 CONDITION = 25.0  # the largest norm of dp* / d(scores)
 STEP = 2e-4
 DIRECTIONS = 2
-_DRAWS = 400
+_DRAWS = 60
 _KINK = 1e-4  # the least jump of a slope that is seen as a kink, relative to the loss
 SEVERAL = "the maximum is attained by several p"
 

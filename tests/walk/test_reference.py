@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from walk.expected import example, expected
+from walk.expected import by_name, example, expected
 from walk.formulas_sets import Omega, Region
 from walk.reference import Problem, solve
 
@@ -88,3 +88,20 @@ def test_a_point_on_a_bound_where_nothing_pushes_is_seen() -> None:
 
     problem = Problem(Scores(lambda v: v), Omega("norm"), Region(2, 0.0, 1.0), {"v": np.array([0.0, 0.5])})
     assert solve(problem).margin < 1e-6
+
+
+def test_a_target_on_a_kink_of_the_energy_is_drawn_again() -> None:
+    """A target 2e-4 from a kink of |p - v| gave a derivative of the loss that was off by 8e-3."""
+    right = expected("Metric(manhattan)", "ConvexHull", "Gini", "two axes")
+    assert np.abs(right.y - right.leaves["v"]).min() > 4e-4  # the farthest sample of the differences
+    for d, slope in zip(right.directions["v"], right.slopes["v"], strict=True):
+        np.testing.assert_allclose(
+            slope.loss, slope.value - (np.sign(right.y - right.leaves["v"]) * d).sum(-1), atol=1e-6
+        )
+
+
+def test_a_hull_in_one_dimension_is_an_interval() -> None:
+    right = expected("Maxout", "ConvexHull", "SquaredNorm", "two axes")
+    points = by_name("Maxout", "ConvexHull", "SquaredNorm")[1].make(1).points
+    best = right.leaves["v"].max(-1, keepdims=True)
+    np.testing.assert_allclose(right.p, np.clip(best, points.min(), points.max()), atol=1e-12)
