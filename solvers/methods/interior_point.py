@@ -32,6 +32,9 @@ _STEPS = 60  # More steps do not help, because the rest is rounding.
 # a small difference of such numbers. `again` then solves the examples that remain unsolved, in double
 # precision where it can run on the host.
 _COARSE = 1e-10
+# The curvature that a step takes for granted without an Omega, as a share of that of Phi. Without it D grows beyond all
+# numbers where p moves freely, and the last digits of a step are lost.
+_FLAT = 1e-7
 _DEEP = 1e-3  # The steps end at this share of Stop.tol, which is near enough for the last Newton step in p.
 
 
@@ -145,7 +148,11 @@ class InteriorPoint:
         r = problem.energy.grad_p(v, p) - problem.regularizer.grad(inside)
         curved = _bend(problem, inside) + _over(zl, below) + _over(zu, above)
         free = (below > 0) & (above > 0)  # a coordinate with low = high does not move
-        D = xp.where(free, 1 / xp.maximum(curved, xp.full_like(curved, backend.eps(p))), xp.zeros_like(p))
+        D = xp.where(
+            free,
+            1 / xp.maximum(curved, xp.full_like(curved, backend.eps(p)) + _least_bend(problem, v)),
+            xp.zeros_like(p),
+        )
         respond = _responder(problem, v, p)(D)
         many = 2 * p.shape[-1]
         # The predictor is the step for mu = 0.
@@ -197,6 +204,15 @@ def _responder(problem: InnerProblem, v: Input, p: Array) -> Callable[[Array], C
         return responder_at(problem, v, p)
     balanced = problem.domain.total is not None
     return lambda D: responder(curvature.dense(), D, balanced)
+
+
+def _least_bend(problem: InnerProblem, v: Input) -> Array | float:
+    """Return the curvature [..., 1] that a step takes for granted where no Omega gives one: D would be infinite."""
+    curvature = problem.energy.curvature(v)
+    if curvature is None or not problem.regularizer.zero:
+        return 0.0
+    xp = backend_of(v).xp
+    return _FLAT * xp.max(xp.abs(curvature.diagonal()), axis=-1)[..., None]
 
 
 def _measure(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array, Array]:
