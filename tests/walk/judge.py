@@ -181,8 +181,10 @@ def _solved(
         return solver.solve(problem, problem.energy.coerce(w), None, stop)
 
     found = ops.stage(solve, cell.staged)(v)
-    happy, result = (np.asarray(ops.numpy(x)) for x in (found.converged, found.result))
-    return ops.numpy(found.p), happy.astype(bool), result
+    happy = np.asarray(ops.numpy(found.converged)).astype(bool)
+    silent = found.result is None  # as a solver that gives no reasons
+    result = np.full(happy.shape, -1) if silent else np.asarray(ops.numpy(found.result))
+    return ops.numpy(found.p), happy, result
 
 
 def _unsound(cell: Cell, k: int, p: np.ndarray, happy: np.ndarray) -> Outcome | None:
