@@ -16,6 +16,7 @@ CLI_MARK = "<!-- the command line -->"
 _NORM_BAR = re.compile(
     r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>"
 )  # of one height, whether it carries an exponent or not
+_TEST = re.compile(r"<code>(tests/[\w/.]+)::(\w+)</code>")
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
@@ -25,7 +26,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn every formula of a page into MathML."""
+    """Turn every formula of a page into MathML, and let the names of tests break between file and function."""
+    content = _TEST.sub(r"<code>\1::<wbr>\2</code>", content)
     return _SPAN.sub(lambda found: mathml(found[2], found[1] == "div"), content)
 
 
@@ -59,7 +61,7 @@ def _command(name: str, command: Any, level: str, fallback: str) -> Iterator[str
         yield from ("```bash", *examples, "```", "")
     rows = [_parameter(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
     if rows and not getattr(command, "commands", None):
-        yield from ("| | default | |", "|---|---|---|", *rows, "")
+        yield from ("| option | default | what it does |", "|---|---|---|", *rows, "")
 
 
 def split_help(text: str) -> tuple[str, list[str]]:
