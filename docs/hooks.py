@@ -17,6 +17,8 @@ _NORM_BAR = re.compile(
     r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>"
 )  # of one height, whether it carries an exponent or not
 _TEST = re.compile(r"<code>(tests/[\w/.]+)::(\w+)</code>")
+_SHELL = re.compile(r'<div class="language-bash.*?</div>', re.DOTALL)
+_OPTION = re.compile(r"(?<=[\s>])(--?[a-z][\w-]*)")
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
@@ -26,8 +28,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn every formula of a page into MathML, and let the names of tests break between file and function."""
+    """Turn every formula of a page into MathML, and say where names of tests and lines of commands may break."""
     content = _TEST.sub(r"<code>\1::<wbr>\2</code>", content)
+    content = _SHELL.sub(lambda found: _OPTION.sub(r'<span class="option">\1</span>', found[0]), content)
     return _SPAN.sub(lambda found: mathml(found[2], found[1] == "div"), content)
 
 
