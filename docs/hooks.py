@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 CLI_MARK = "<!-- the command line -->"
+WIDE = ("walk.md", "results/multilabel.md")
 _NORM_BAR = re.compile(
     r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>"
 )  # of one height, whether it carries an exponent or not
@@ -22,8 +23,10 @@ _OPTION = re.compile(r"(?<=[\s>])(--?[a-z][\w-]*)")
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Insert the verbs where a page has their marker."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Insert the verbs where a page has their marker; leave the place of the contents to a page of wide tables."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     return markdown.replace(CLI_MARK, "\n".join(cli_lines())) if CLI_MARK in markdown else markdown
 
 
