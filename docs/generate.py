@@ -317,10 +317,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--check", action="store_true", help="change nothing, exit 1 where something is out of date"
+        "--check", action="store_true", help="Change nothing, and exit with 1 where something is out of date."
     )
     parser.add_argument(
-        "--site", action="store_true", help="also make what the site shows and the tree does not keep"
+        "--site", action="store_true", help="Also make what the site shows and the source tree does not keep."
     )
     options = parser.parse_args()
     if options.check:

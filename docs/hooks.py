@@ -13,19 +13,27 @@ from collections.abc import Iterator
 from typing import Any
 
 CLI_MARK = "<!-- the command line -->"
+WIDE = ("walk.md", "results/multilabel.md")
 _NORM_BAR = re.compile(
     r"<mo[^>]*>(?:&#x0?2016;|\u2016)</mo>"
 )  # of one height, whether it carries an exponent or not
+_TEST = re.compile(r"<code>(tests/[\w/.]+)::(\w+)</code>")
+_SHELL = re.compile(r'<div class="language-bash.*?</div>', re.DOTALL)
+_OPTION = re.compile(r"(?<=[\s>])(--?[a-z][\w-]*)")
 _SPAN = re.compile(r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Insert the verbs where a page has their marker."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Insert the verbs where a page has their marker; leave the place of the contents to a page of wide tables."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     return markdown.replace(CLI_MARK, "\n".join(cli_lines())) if CLI_MARK in markdown else markdown
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn every formula of a page into MathML."""
+    """Turn every formula of a page into MathML, and say where names of tests and lines of commands may break."""
+    content = _TEST.sub(r"<code>\1::<wbr>\2</code>", content)
+    content = _SHELL.sub(lambda found: _OPTION.sub(r'<span class="option">\1</span>', found[0]), content)
     return _SPAN.sub(lambda found: mathml(found[2], found[1] == "div"), content)
 
 
@@ -59,7 +67,7 @@ def _command(name: str, command: Any, level: str, fallback: str) -> Iterator[str
         yield from ("```bash", *examples, "```", "")
     rows = [_parameter(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
     if rows and not getattr(command, "commands", None):
-        yield from ("| | default | |", "|---|---|---|", *rows, "")
+        yield from ("| option | default | what it does |", "|---|---|---|", *rows, "")
 
 
 def split_help(text: str) -> tuple[str, list[str]]:

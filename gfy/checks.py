@@ -67,7 +67,7 @@ class Given(NamedTuple):
     dtype: str | None  # None where it is that of v
 
     def sized(self, k: int | None) -> Given:
-        """Return the same with k given to an energy that does not know the size of p."""
+        """Return these with k given to the energy, where it does not know the size of p."""
         energy = self.problem.energy
         told = energy if k is None else energy.sized(k)
         return self if told is energy else self._replace(problem=replace(self.problem, energy=told))

@@ -51,7 +51,8 @@ class InnerProblem:
                     if isinstance(given, type) and issubclass(given, kind)
                     else ""
                 )
-                raise GfyTypeError(f"InnerProblem.{field} must be a {kind.__name__}, got {given!r}{hint}")
+                wanted = f"an instance of gfy.{kind.__name__}"
+                raise GfyTypeError(f"InnerProblem.{field} must be {wanted}, got {given!r}{hint}")
         reason = self.regularizer.unsuited(self.domain)
         if reason is not None:
             raise UnsupportedError(reason)

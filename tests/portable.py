@@ -117,9 +117,11 @@ def main(given: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(known))
-    parser.add_argument("--short", action="store_true", help=f"{' and '.join(SHORT)} on {len(FEW)} files")
     parser.add_argument(
-        "--covering", action="store_true", help=f"{', '.join(COVERING)} on the numerical files"
+        "--short", action="store_true", help=f"Run {' and '.join(SHORT)} on {len(FEW)} files."
+    )
+    parser.add_argument(
+        "--covering", action="store_true", help=f"Run {', '.join(COVERING)} on the numerical files."
     )
     chosen = parser.parse_args(mine)
     few = SHORT if chosen.short else COVERING if chosen.covering else tuple(known)

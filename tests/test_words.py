@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import textwrap
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,16 @@ def faults(text: str) -> list[str]:
     return list(found.values())
 
 
+def programs(path: Path) -> Iterator[tuple[int, str]]:
+    """(lines above it, source) of a Python file, or of every block of Python on a page."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".md":
+        yield 0, text
+        return
+    for block in re.finditer(r"^( *)```python[^\n]*\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE):
+        yield text[: block.start(2)].count("\n"), textwrap.dedent(block[2])
+
+
 def is_a_phrase(docstring: str) -> bool:
     """Return whether the first clause of a docstring has no verb, subordinate clauses apart."""
     opening = re.split("[:;.](?: |$)", " ".join(docstring.split()))[0]
@@ -91,11 +102,11 @@ def test_no_text_of_the_project_has_a_forbidden_habit() -> None:
 
 
 def test_every_docstring_opens_with_a_sentence() -> None:
-    sources = [path for path in files() if path.suffix == ".py"]
     phrases = [
-        f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {said.splitlines()[0]}"
-        for path in [*sources, ROOT / "noxfile.py"]
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        f"{path.relative_to(ROOT)}:{line + node.body[0].lineno}: {said.splitlines()[0]}"
+        for path in [*files(), ROOT / "noxfile.py"]
+        for line, code in programs(path)
+        for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if (said := ast.get_docstring(node)) and is_a_phrase(said)
     ]
@@ -121,7 +132,8 @@ def test_a_phrase_is_told_from_a_sentence(docstring: str, phrase: bool) -> None:
 def test_every_text_of_help_opens_with_a_capital_letter_and_ends_with_a_full_stop() -> None:
     told = [
         (path.name, keyword.value.value)
-        for path in sorted((ROOT / "bench" / "commands").glob("*.py"))
+        for folder in (ROOT / "bench" / "commands", ROOT / "bench" / "gates")
+        for path in sorted(folder.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call)
         for keyword in node.keywords

@@ -143,8 +143,10 @@ def say_unasked(plan: Plan) -> None:
 def narrowed(suite: Suite, problems: Names, axes: dict[str, Any]) -> Suite:
     """Return the suite with the lists of the command line in place of its own."""
     from bench.plan import registry
-    from bench.plan.suite import Entry
+    from bench.plan.suite import Entry, check
 
+    for key, value in axes.items():
+        check(key, value, "the command line")
     entries = list(suite.problems)
     if problems:
         entries = []

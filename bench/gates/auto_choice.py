@@ -60,7 +60,7 @@ def short(table: Any) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gates.auto_choice", description=__doc__)
-    parser.add_argument("store", type=Path, help="read this result file of a comparison")
+    parser.add_argument("store", type=Path, help="Read this result file of a comparison.")
     asked = parser.parse_args(argv)
     from bench.store import load
 

@@ -147,7 +147,7 @@ def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict
 
 
 def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
-    """Return the same for the derivative of <c, p*>, or None where it was not checked."""
+    """Return the error of the derivative of <c, p*>, or None where it was not checked."""
     if not finite(gradient):
         return {"status": "not finite", "reason": "the derivative of the maximiser holds NaN or infinity"}
     if isinstance(known, str):

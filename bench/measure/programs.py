@@ -118,7 +118,7 @@ class Bench:
         return [np.roll(x, -places, 0) if a > 0 else x for x, a in zip(gradient, axes, strict=True)]
 
     def fresh(self, number: int, starts: Sequence[np.ndarray | None]) -> Problem:
-        """Return the same as arrays of the framework, computed and in place."""
+        """Return variant `number` of the problem as arrays of the framework, which are on their device already."""
         made: Problem = self.backend.sync(tree_map(self.convert, self.varied(number, starts)))
         return made
 

@@ -184,7 +184,7 @@ def solvers(texts: list[str]) -> list[str]:
 
 
 def refuses(solver: Any, mode: Any, instance: Instance, backend: str) -> str | None:
-    """Return the reason why this solver or this mode does not serve the problem here, in the solver's own words."""
+    """Return the reason why this solver or this mode does not serve the problem here, as its `unsupported` says it."""
     backends = getattr(solver, "backends", None)
     if backends is not None and backend not in backends:
         return f"{solver.name} runs on {' and '.join(backends)} only"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 from gfy.errors import GfyValueError
 
@@ -29,3 +31,9 @@ def resolve(name: str, known: Iterable[str], what: str) -> str:
         if plain(candidate) == plain(name):
             return candidate
     raise GfyValueError(f"There is no {what} called {name!r}. {suggest(name, names)}".rstrip())
+
+
+def takes(cls: Any) -> str:
+    """Return a sentence that lists the parameters of a class."""
+    names = ", ".join(inspect.signature(cls).parameters)
+    return f"It takes {names}." if names else "It takes no parameters."

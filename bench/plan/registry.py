@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import gfy
-from bench.plan.names import plain, resolve, suggest
+from bench.plan.names import plain, resolve, suggest, takes
 from bench.problems.base import COUNTS, Named, Recipe
 from bench.store.environment import gpus, install_command
 from bench.store.keys import content_hash
@@ -181,7 +181,7 @@ def make_solver(text: str) -> Any:
     try:
         solver = cls(**params) if inspect.isclass(cls) else cls
     except TypeError as error:
-        raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
+        raise GfyValueError(f"{text!r} cannot be made: {error}. {takes(cls)}") from error
     absent = [part for part in ("name", "unsupported", "solve") if not hasattr(solver, part)]
     if absent:
         raise GfyTypeError(
@@ -236,10 +236,11 @@ def source_file(thing: Any) -> Path | None:
 
 def make_gradient(text: str) -> Any:
     name, params = parse(text)
+    mode = GRADIENTS[resolve(name, GRADIENTS, "gradient mode")]
     try:
-        return GRADIENTS[resolve(name, GRADIENTS, "gradient mode")](**params)
+        return mode(**params)
     except TypeError as error:
-        raise GfyValueError(f"{text!r} cannot be made: {error}.") from error
+        raise GfyValueError(f"{text!r} cannot be made: {error}. {takes(mode)}") from error
 
 
 def gradient_of(columns: dict[str, Any]) -> Any:

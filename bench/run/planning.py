@@ -101,7 +101,7 @@ def _ask(
             "family": entry.family,
             "solver": solver or "-",
         }
-        found.left_out.append((Cell(columns), f"it could not be asked: {reason}"))
+        found.left_out.append((Cell(columns), f"it could not be used: {reason}"))
 
 
 def job(asked: tuple[Suite, int | None], channel: Any) -> None:

@@ -92,7 +92,7 @@ def check(path: Path, solve: bool = True, say: Say = lambda text: None) -> Findi
 
 
 def _row(row: Row, found: Findings) -> bool:
-    """Return whether a row is one at all; its faults are added."""
+    """Return whether a row of a pack is a row of a store, and add its faults."""
     key = str(row.get("key"))
     reason = fault(row)
     if reason is not None:

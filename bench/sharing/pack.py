@@ -105,12 +105,12 @@ def read(path: Path) -> Pack:
         raise RecordsError(f"{path} is damaged: its manifest or its rows are not JSON ({error}).") from error
     wanted = {"name": str, "format": int, "files": dict, "rows": dict, "sample": list, "share": float}
     if not isinstance(manifest, dict) or any(not isinstance(manifest.get(n), t) for n, t in wanted.items()):
-        raise RecordsError(f"{path} has no usable manifest: `gfy submit` writes one.")
+        raise RecordsError(f"{path} has no usable manifest: `gfy submit pack` writes one.")
     if manifest["format"] != FORMAT:
         raise RecordsError(f"{path} has format {manifest['format']}; this version reads {FORMAT}.")
     checked_name(manifest["name"])
     if not 0 < manifest["share"] <= 1 or not all(isinstance(key, str) for key in manifest["sample"]):
-        raise RecordsError(f"{path} has no usable sample in its manifest: `gfy submit` writes one.")
+        raise RecordsError(f"{path} has no usable sample in its manifest: `gfy submit pack` writes one.")
     if not all(isinstance(row, dict) for row in rows):
         raise RecordsError(f"{path} is damaged: a line of its rows is not a row.")
     return Pack(manifest, [_whole(row) for row in rows], _arrays(members["points.npz"], path))
@@ -142,7 +142,7 @@ def _members(path: Path) -> dict[str, bytes]:
                 )
             return {name: _bounded(archive, name, size) for name, size in sizes.items()}
     except FileNotFoundError:
-        raise RecordsError(f"There is no file {path}: `gfy submit` makes one.") from None
+        raise RecordsError(f"There is no file {path}: `gfy submit pack` makes one.") from None
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise RecordsError(f"{path} cannot be read as a pack ({error}).") from error
 

@@ -167,7 +167,7 @@ def backend_of(*trees: Any) -> Backend:
             f"arrays of two frameworks were mixed ({both}): convert all of v, y and p0 to one of them"
         )
     if not names:
-        raise GfyTypeError("no array was given: v, y and p0 hold jax arrays or torch tensors")
+        raise GfyTypeError("no array was given: v, y and p0 must hold jax arrays or torch tensors")
     return get_backend(str(names.pop()))
 
 

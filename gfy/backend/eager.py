@@ -23,10 +23,10 @@ class Eager:
     staged = False
 
     def asarray(self, x: Any, like: Any = None, dtype: str | None = None, device: Any = None) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.asarray")
+        raise NotImplementedError(f"{type(self).__name__} must define the method asarray")
 
     def to_numpy(self, x: Any) -> np.ndarray:
-        raise NotImplementedError(f"{type(self).__name__}.to_numpy")
+        raise NotImplementedError(f"{type(self).__name__} must define the method to_numpy")
 
     # control flow
 

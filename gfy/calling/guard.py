@@ -295,7 +295,7 @@ def _ask_all(piece: Any, method: Callable[..., Any], given: dict[str, Any]) -> N
     for name, x in points.items():
         if x is not None and not (declared[name] != "Array" and isinstance(x, float)):
             if not hasattr(x, "shape"):
-                raise GfyTypeError(f"{name} must be an array of a framework, got {_shown(x)}")
+                raise GfyTypeError(f"{name} must be a JAX, torch or NumPy array, got {_shown(x)}")
             shapes[name] = tuple(x.shape)
             if not shapes[name]:
                 raise GfyValueError(f"{name} must have an axis of coordinates, got a single number")

@@ -78,7 +78,7 @@ def refuse_outside(problem: InnerProblem, y: Array, tol: float) -> None:
     row = int(violation.argmax())
     if violation[row] > tol:
         raise GfyValueError(
-            f"y lies outside {problem.domain.name}: row {row} by {violation[row]:.3g} (at most {tol:g} is forgiven)"
+            f"y lies outside {problem.domain.name}: row {row} by {violation[row]:.3g} (at most {tol:g} is accepted)"
         )
 
 

@@ -141,7 +141,7 @@ class Energy:
 
     def value(self, v: Input, p: Array) -> Array:
         """Return Phi(v, p), [...]."""
-        raise NotImplementedError(f"{self.name}.value")
+        raise NotImplementedError(f"{self.name} must define the method value")
 
     def difference(self, v: Input, p: Array, q: Array, slope: Array | None = None) -> Array:
         """Return Phi(v, p) - Phi(v, q) + <slope, p - q>, [...]; an energy may compute it so that no digits
@@ -160,16 +160,16 @@ class Energy:
         from them."""
         found = self.kinks(v, p) if self.kinked else None
         if found is None:
-            raise NotImplementedError(f"{self.name}.grad_p")
+            raise NotImplementedError(f"{self.name} must define the method grad_p")
         return found.supergradient(p)
 
     def scores(self, v: Input) -> Array:
         """Return theta with Phi(v, p) = <theta, p> + constant, for energies linear in p."""
-        raise NotImplementedError(f"{self.name}.scores")
+        raise NotImplementedError(f"{self.name} must define the method scores")
 
     def dim(self, v: Input) -> int:
         """Return k, the number of coordinates of p."""
-        raise NotImplementedError(f"{self.name}.dim")
+        raise NotImplementedError(f"{self.name} must define the method dim")
 
     def quadratic(self, v: Input) -> QuadraticForm | None:
         """Return u and U of Phi = <u, p> + 1/2 <p, U p> + constant, or None where the energy declares no
@@ -183,7 +183,7 @@ class Energy:
 
     def anchor(self, v: Input) -> Array:
         """Return the point at which Phi(v, .) is largest, [..., k], for an energy that is a `metric`."""
-        raise NotImplementedError(f"{self.name}.anchor")
+        raise NotImplementedError(f"{self.name} must define the method anchor")
 
     def hessian_product(self, v: Input, p: Array, x: Array) -> Array:
         """Return the Hessian of Phi in p times x, [..., k]."""
@@ -279,7 +279,8 @@ class Energy:
         if len(self.Input._fields) == 1:
             return self.Input(v)
         fields = ", ".join(self.Input._fields)
-        raise GfyTypeError(f"v must be a {self.name}.Input({fields}), got {type(v).__name__}")
+        shown = f"an array of shape {tuple(v.shape)}" if hasattr(v, "shape") else type(v).__name__
+        raise GfyTypeError(f"v must be a {self.name}.Input({fields}), got {shown}")
 
     def batch_shape(self, v: Input) -> tuple[int, ...]:
         """Return the broadcast batch axes of the leaves."""
@@ -290,7 +291,7 @@ class Energy:
                 raise GfyTypeError(f"{self.name}.Input.{field} must be an array, got {type(leaf).__name__}")
             if leaf.ndim < rank:
                 raise GfyValueError(
-                    f"{self.name}.Input.{field} needs at least {rank} axes, got shape {tuple(leaf.shape)}"
+                    f"{self.name}.Input.{field} must have at least {rank} axes, got the shape {tuple(leaf.shape)}"
                 )
             shapes.append(tuple(leaf.shape[: leaf.ndim - rank]))
         if shapes and all(shape == shapes[0] for shape in shapes):

@@ -97,9 +97,9 @@ def batch_shape(fn: Fn, v: Any, k: int, batched: Any) -> tuple[int, ...]:
         return found[0]
     if not found:
         raise GfyValueError(
-            f"CustomEnergy.fn accepts no p of shape [..., {k}] with this v: for p [{k}] it raises "
-            f"{type(first).__name__} ({str(first).splitlines()[0] if str(first) else ''}), and neither do the leading "
-            "axes of v's leaves make a batch for it"
+            f"CustomEnergy.fn cannot be computed with this v: for a p of shape [{k}] it raises "
+            f"{type(first).__name__} ({str(first).splitlines()[0] if str(first) else ''}), and it also fails where "
+            "p has leading axes of the leaves of v as its batch axes"
         ) from first
     listed = " or ".join(str(shape) for shape in found)
     raise GfyValueError(f"the batch axes of v are not clear to CustomEnergy: {listed}; {CURE}") from first

@@ -62,7 +62,7 @@ class Kinks(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """Hold the same with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
+    """Hold `Kinks` with all n rectifiers in one axis: a = M p + b + N relu(a), and s <= c(s) = top + N^T s."""
 
     slope: Array
     constant: Array

@@ -45,7 +45,7 @@ class QuadraticEnergy(Energy):
     explicit_hessian = True
 
     def quadratic(self, v: Any) -> QuadraticForm:
-        raise NotImplementedError(f"{self.name}.quadratic")
+        raise NotImplementedError(f"{self.name} must define the method quadratic")
 
     def value(self, v: Any, p: Array) -> Array:
         form = self.quadratic(v)

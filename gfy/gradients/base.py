@@ -19,7 +19,7 @@ class Mode:
         stop: Stop = Stop(),
     ) -> Solution:
         """Return the solver's solution, with p differentiated as the mode says."""
-        raise NotImplementedError(f"{type(self).__name__}.solution")
+        raise NotImplementedError(f"{type(self).__name__} must define the method solution")
 
     def argmax(
         self,

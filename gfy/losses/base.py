@@ -119,7 +119,7 @@ class Loss:
 
     def _examples(self, v: Input, y: Array, p0: Array | None) -> tuple[Array, Solution | None]:
         """Return the loss of each example and the solution of the inner problem that it depends on."""
-        raise NotImplementedError(f"{type(self).__name__}._examples")
+        raise NotImplementedError(f"{type(self).__name__} must define the method _examples")
 
     def __getstate__(self) -> dict[str, Any]:
         # a copy makes its own when it needs it

@@ -52,11 +52,11 @@ class Regularizer:
 
     def value(self, p: Array) -> Array:
         """Return Omega(p), [..., k] -> [...]; the value is exact on the boundary."""
-        raise NotImplementedError(f"{self.name}.value")
+        raise NotImplementedError(f"{self.name} must define the method value")
 
     def grad(self, p: Array) -> Array:
         """Return the gradient of Omega, [..., k] -> [..., k]; it is infinite where the derivative is."""
-        raise NotImplementedError(f"{self.name}.grad")
+        raise NotImplementedError(f"{self.name} must define the method grad")
 
     def unsuited(self, domain: ConvexSet) -> str | None:
         """Return a sentence why Omega is not defined on the set, or None where it is."""
@@ -68,21 +68,21 @@ class Regularizer:
 
     def argmax(self, theta: Array, domain: ConvexSet) -> Array:
         """Return p_Omega(theta), [..., k] -> [..., k]; it is differentiable."""
-        raise NotImplementedError(f"{self.name}.argmax")
+        raise NotImplementedError(f"{self.name} must define the method argmax")
 
     # elementwise functions of omega, which a separable regularizer must provide
 
     def coordinate_value(self, p: Array) -> Array:
         """Return omega(p), elementwise."""
-        raise NotImplementedError(f"{self.name}.coordinate_value")
+        raise NotImplementedError(f"{self.name} must define the method coordinate_value")
 
     def coordinate_argmax(self, theta: Array, low: Any, high: Any) -> Array:
         """Return argmax_{low <= p <= high} theta p - omega(p), elementwise."""
-        raise NotImplementedError(f"{self.name}.coordinate_argmax")
+        raise NotImplementedError(f"{self.name} must define the method coordinate_argmax")
 
     def coordinate_slope(self, theta: Array, low: Any, high: Any) -> Array:
         """Return the derivative of `coordinate_argmax` in theta, elementwise, or 0 where a bound is active."""
-        raise NotImplementedError(f"{self.name}.coordinate_slope")
+        raise NotImplementedError(f"{self.name} must define the method coordinate_slope")
 
     def coordinate_flatness(self, p: Array) -> Array:
         """Return 1 / omega''(p), elementwise, for p inside the bounds, or 0 where it is not finite."""
@@ -101,7 +101,7 @@ class Regularizer:
     def slopes(self, theta: Array, domain: ConvexSet) -> Array:
         """Return the diagonal D [..., k] of J = dp_Omega/dtheta: J = diag(D), minus D D^T / sum D where sum p
         is fixed."""
-        raise NotImplementedError(f"{self.name}.slopes")
+        raise NotImplementedError(f"{self.name} must define the method slopes")
 
     @in_single
     def conjugate(self, theta: Array, domain: ConvexSet) -> Array:

@@ -44,7 +44,7 @@ class _Divergence(Separable):
 
     def weights(self, like: Array) -> Any:
         """Return q, a number or an array beside `like`."""
-        raise NotImplementedError(f"{self.name}.weights")
+        raise NotImplementedError(f"{self.name} must define the method weights")
 
     def coordinate_value(self, p: Array) -> Array:
         q = self.weights(p)

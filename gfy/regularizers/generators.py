@@ -39,7 +39,7 @@ class Generator(Protocol):
         ...
 
     def from_end(self) -> Generator:
-        """Return the same f, with s measured from the finite end of f'."""
+        """Return this generator with s measured from the finite end of f'."""
         ...
 
     def value(self, u: Array) -> Array:

@@ -24,7 +24,7 @@ class Quadratic(Separable):
 
     @property
     def curvature(self) -> float:  # type: ignore[override]
-        raise NotImplementedError(f"{self.name}.curvature")
+        raise NotImplementedError(f"{self.name} must define the method curvature")
 
     def __post_init__(self) -> None:
         check_positive(self.gamma, f"{self.name}.gamma")

@@ -45,11 +45,11 @@ class ConvexSet:
 
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection argmin_{p in C} |p - x|, [..., k] -> [..., k]; it is differentiable."""
-        raise NotImplementedError(f"{self.name}.project")
+        raise NotImplementedError(f"{self.name} must define the method project")
 
     def linear_oracle(self, scores: Array) -> Array:
         """Return a vertex in argmax_{p in C} <scores, p>, [..., k] -> [..., k]."""
-        raise NotImplementedError(f"{self.name}.linear_oracle")
+        raise NotImplementedError(f"{self.name} must define the method linear_oracle")
 
     def support(self, scores: Array) -> Array:
         """Return max_{p in C} <scores, p>, [..., k] -> [...]."""
@@ -57,7 +57,7 @@ class ConvexSet:
 
     def violation(self, p: Array) -> Array:
         """Return how far p lies outside C in its worst constraint, [..., k] -> [...]; it is 0 inside."""
-        raise NotImplementedError(f"{self.name}.violation")
+        raise NotImplementedError(f"{self.name} must define the method violation")
 
     def contains(self, p: Array, tol: float = 1e-6) -> Array:
         """Return whether p satisfies every constraint up to tol, [..., k] -> [...] bool."""

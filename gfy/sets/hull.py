@@ -92,9 +92,7 @@ class ConvexHull(ConvexSet):
 
     def check_dim(self, k: int) -> None:
         if self.points.shape[1] != k:
-            raise GfyValueError(
-                f"ConvexHull.points live in R^{self.points.shape[1]} but p has {k} coordinates"
-            )
+            raise GfyValueError(f"ConvexHull.points have {self.points.shape[1]} coordinates but p has {k}")
 
     def _points(self, like: Array) -> Array:
         return backend_of(like).asarray(self.points, like=like)

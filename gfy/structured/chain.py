@@ -187,8 +187,8 @@ class ChainEntropy(Regularizer):
         if domain.finite and self._consistent(domain.vertices(self.chain.k)):
             return None
         return (
-            f"ChainEntropy is convex on marginals of a chain of {self.chain.length} labels in {self.chain.states} "
-            f"states alone, which {domain.name} does not hold to: use chain.polytope()"
+            f"ChainEntropy is convex only on the marginals of a chain of {self.chain.length} labels in "
+            f"{self.chain.states} states, and {domain.name} holds other points: use chain.polytope()"
         )
 
     def _consistent(self, points: np.ndarray) -> bool:

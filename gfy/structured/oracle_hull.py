@@ -88,7 +88,7 @@ class OracleHull(ConvexSet):
 
     def check_dim(self, k: int) -> None:
         if k != self.k:
-            raise GfyValueError(f"OracleHull lives in R^{self.k} but p has {k} coordinates")
+            raise GfyValueError(f"OracleHull.k is {self.k} but p has {k} coordinates")
 
     def _call(self, scores: np.ndarray) -> np.ndarray:
         rows = np.asarray(scores, dtype=np.float64).reshape(-1, scores.shape[-1])

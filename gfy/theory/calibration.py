@@ -65,7 +65,7 @@ class CalibrationBound:
 
     @property
     def tight_factor(self) -> float:
-        """Return the same with half the diameter instead of sigma."""
+        """Return 8 half_diameter^2 M, which is at most `factor`."""
         return 8 * self.half_diameter**2 * self.M
 
     def target_excess(self, surrogate_excess: Any) -> Any:

@@ -80,7 +80,7 @@ def c_transform(
         )
     if v is None or points is None:
         raise GfyTypeError(
-            "c_transform with a cost function needs v=... and points=..., the p's the minimum is taken over"
+            "c_transform with a cost function needs v=... and points=..., the p over which the minimum is taken"
         )
     backend = backend_of(v)
     places = backend.asarray(points, like=v)

@@ -38,28 +38,28 @@ class Target:
         return None
 
     def decode(self, p: Array, domain: ConvexSet) -> Array:
-        raise NotImplementedError(f"{self.name}.decode")
+        raise NotImplementedError(f"{self.name} must define the method decode")
 
     def loss(self, yhat: Array, y: Array) -> Array:
         """Return L(yhat, y), [...]."""
-        raise NotImplementedError(f"{self.name}.loss")
+        raise NotImplementedError(f"{self.name} must define the method loss")
 
     def sigma(self, domain: ConvexSet, k: int) -> float:
         """Return sup |V^T phi(yhat)| over the predictions (Euclidean norm)."""
-        raise NotImplementedError(f"{self.name}.sigma")
+        raise NotImplementedError(f"{self.name} must define the method sigma")
 
     def half_diameter(self, domain: ConvexSet, k: int) -> float:
         """Return half of sup |V^T (phi(a) - phi(b))| over pairs of predictions: never above sigma, and enough
         for the bound.
         """
-        raise NotImplementedError(f"{self.name}.half_diameter")
+        raise NotImplementedError(f"{self.name} must define the method half_diameter")
 
 
 class Scaled(Target):
     """Represent losses with phi(y) = y and V = -scale I, which are decoded by one call of a linear oracle."""
 
     def scale(self, k: int) -> float:
-        raise NotImplementedError(f"{self.name}.scale")
+        raise NotImplementedError(f"{self.name} must define the method scale")
 
     def offset(self, k: int) -> float:
         """Return b, which is the same for every coordinate."""

@@ -19,7 +19,7 @@ class AtOnce:
 
     def compiled(self, problem: InnerProblem, v: Input) -> bool:
         """Return whether compiled code is how this solver solves the problem at v; asked once per shape."""
-        raise NotImplementedError(f"{type(self).__name__}.compiled")
+        raise NotImplementedError(f"{type(self).__name__} must define the method compiled")
 
     def at_once(
         self,

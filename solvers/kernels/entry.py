@@ -150,7 +150,7 @@ def handler() -> Any:
 
 @cache
 def direct() -> Any:
-    """Return the same for callers that fill a frame themselves."""
+    """Return the handler, as compiled code, for callers that fill a frame themselves."""
     llvmlite.binding.add_symbol(TABLE, _TABLE.ctypes.data)
     return _compiled(_direct(stamp()))
 

@@ -80,7 +80,8 @@ def run(shape: Shape, how: tuple[int, int], inputs: Sequence[int], outputs: Sequ
 
 
 def large_pages(place: int, size: int) -> None:
-    """Ask the system for large pages where memory that is about to be written is large: they are made 500 at a time."""
+    """Ask the system for large pages where memory that is about to be written is large: a page has 2 MiB then, not 4
+    KiB."""
     if size >= _LARGE and sys.platform == "linux":
         _library().madvise(ctypes.c_void_p(place & -_PAGE), ctypes.c_size_t(size), _HUGE)
 

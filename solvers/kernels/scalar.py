@@ -32,7 +32,7 @@ def sums(b, a, t, tilt, low, high, inverse):
 
 @piece
 def general(b, T, t, tilt, low, high, kind, c, wanted, tau, p, D, theta):
-    """Return the same for any Omega and set, and tau, the multiplier of the sum of p."""
+    """Return <a, p(t)> and its decrease for any Omega and set, and tau, the multiplier of the sum of p."""
     scores(b, tilt, T, t, theta)
     tau, weight = respond(theta, low, high, kind, c, wanted, tau, p, D)
     value, bend, share = 0.0, 0.0, 0.0

@@ -55,7 +55,7 @@ class FrankWolfe:
 
     Args:
         variant: "classic"; "away" (may move off its worst atom); "pairwise" (from the worst atom to the best vertex);
-            "blended", the default (pairwise among the held atoms while they promise more than the oracle).
+            "blended", the default (pairwise among the held atoms while these have the larger gap).
         max_atoms: the most atoms held; None, the default, is 2 k + 2 (by Caratheodory k + 1 are enough for any p).
 
     Returns:

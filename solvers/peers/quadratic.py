@@ -87,7 +87,7 @@ class QuadraticPeer:
 
     def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:
         """Solve every program; `start` [n, k] is a warm start."""
-        raise NotImplementedError(f"{self.name}._batch")
+        raise NotImplementedError(f"{self.name} must define the method _batch")
 
 
 def programs(problem: InnerProblem, v: Any, batch: tuple[int, ...]) -> Programs:

@@ -37,22 +37,22 @@ def catalogue() -> tuple[Bar, ...]:
 def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.gates.bars", description=__doc__)
     parser.add_argument("-k", dest="only", action="append", default=[], metavar="WORD",
-                        help="run only bars whose name contains WORD; the option may be repeated")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="print the names of the bars and run none")
+                        help="Run only bars whose name contains WORD; the option may be repeated.")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="Print the names of the bars and run none.")
     parser.add_argument(
         "--store",
         metavar="FILE",
-        help="also store the rows in this file: a run of all bars replaces it, and a run of some (-k) adds to it",
+        help="Also store the rows in this file: a run of all bars replaces it, and a run of some (-k) adds to it.",
     )
     parser.add_argument(
-        "--rounds", type=int, default=7, help="time each contender in this many rounds (default 7)"
+        "--rounds", type=int, default=7, help="Time each contender in this many rounds (default 7)."
     )
-    parser.add_argument("--device", default="cpu", help="run on cpu or cuda (default cpu)")
+    parser.add_argument("--device", default="cpu", help="Run on cpu or cuda (default cpu).")
     parser.add_argument(
-        "--backend", action="append", choices=["jax", "torch"], help="run in this framework only"
+        "--backend", action="append", choices=["jax", "torch"], help="Run in this framework only."
     )
     parser.add_argument("--tiny", action="store_true",
-                        help="run small sizes, which shows that every bar runs and gives no result")  # fmt: skip
+                        help="Run small sizes, which shows that every bar runs and gives no result.")  # fmt: skip
     return parser.parse_args(argv)
 
 

@@ -13,8 +13,10 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     with suppress(ValueError):  # tests/conftest.py adds the same option when both folders run at once
-        parser.addoption("--device", default="cpu", help="where the arrays live: cpu, cuda (default cpu)")
-    parser.addoption("--tiny", action="store_true", help="small sizes: shows that every benchmark runs")
+        parser.addoption("--device", default="cpu", help="Put the arrays on cpu or cuda (default cpu).")
+    parser.addoption(
+        "--tiny", action="store_true", help="Run small sizes, which shows that every benchmark runs."
+    )
 
 
 @pytest.fixture

@@ -309,3 +309,25 @@ def test_an_estimate_counts_programs_and_shares_them_over_seeds() -> None:
 def test_a_family_says_which_size_it_cannot_be_made_with(k: Any) -> None:
     with pytest.raises(GfyValueError, match=f"pairwise-gini: k must be a whole number >= 1, got {k!r}"):
         registry.make_family("pairwise-gini").make(np.random.default_rng(0), k=k)
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"tolerances": [0.0]}, "the command line: tolerances must be a list of numbers between 1e-16 and 1"),
+        ({"repeat": -1}, "repeat must be a whole number"),
+        ({"timeout": 0.0}, "timeout must be a number of seconds"),
+        ({"seeds": [-1]}, "seeds must be a list of whole numbers"),
+    ],
+)
+def test_options_of_the_command_line_are_held_to_the_ranges_of_a_suite(axes: dict, words: str) -> None:
+    from bench.commands.compare import narrowed
+
+    with pytest.raises(GfyValueError, match=words):
+        narrowed(read("smoke"), ["linear-norm-ball"], axes)
+
+
+def test_an_unknown_parameter_is_answered_with_the_known_ones() -> None:
+    content = {"solvers": ["ProjectedGradient(step=1)"], "problems": [{"family": "pairwise-gini"}]}
+    with pytest.raises(GfyValueError, match="It takes step_rule"):
+        plan(from_dict({**ONE, **content}))
