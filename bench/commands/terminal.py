@@ -16,6 +16,16 @@ def interactive() -> bool:
     return sys.stdout.isatty()
 
 
+def folded(text: str, width: int) -> str:
+    """Return a text in lines of at most `width`, broken after its hyphens and spaces and before its capitals."""
+    lines = [""]
+    for piece in re.split(r"(?<=[-\s])|(?<=[a-z])(?=[A-Z])", text):
+        if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def show(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -47,8 +57,12 @@ def show(
         kept = [i for i in kept if len({line[i] for line in lines}) > 1]
         same = [f"{columns[i]} {lines[0][i]}" for i in range(len(columns)) if i not in kept]
         title = f"{title} ({', '.join(same)})" if same and title else title
-    needed = sum(3 + max(len(line[i]) for line in [list(columns), *lines]) for i in kept)
+    widths = [max(len(line[i]) for line in [list(columns), *lines]) for i in kept]
+    needed = sum(widths) + 2 * len(kept) + 1
     console = Console(width=max(80, needed)) if wide else Console()
+    while not wide and needed > console.width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1  # the widest column gives way
+        needed -= 1
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -59,5 +73,5 @@ def show(
     for i in kept:
         table.add_column(Text(columns[i]), overflow="fold")
     for line in lines:
-        table.add_row(*(Text(line[i]) for i in kept))
+        table.add_row(*(Text(folded(line[i], width)) for i, width in zip(kept, widths, strict=True)))
     console.print(table)
