@@ -43,7 +43,10 @@ def test_a_terminal_folds_names_and_says_constants_once(capsys: pytest.CaptureFi
 
 @pytest.mark.usefixtures("terminal")
 def test_a_terminal_breaks_names_at_their_hyphens(capsys: pytest.CaptureFixture[str]) -> None:
-    show([*COLUMNS, "next solver"], [("concave-spen-gini-k100-b16", "torch", "CoordinateAscent", "1.00 ms", "x" * 40)])
+    show(
+        [*COLUMNS, "next solver"],
+        [("concave-spen-gini-k100-b16", "torch", "CoordinateAscent", "1.00 ms", "x" * 40)],
+    )
     words = capsys.readouterr().out.split()
     assert {"Coordinate", "Ascent", "concave-", "k100-b16"} <= set(words)
 
