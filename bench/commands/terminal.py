@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import typer
 
 from bench.store.media import visible
+
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # where a name such as CoordinateAscent can be broken
 
 
 def interactive() -> bool:
@@ -17,9 +20,10 @@ def interactive() -> bool:
 
 
 def folded(text: str, width: int) -> str:
-    """Return a text in lines of at most `width`, broken after its hyphens and spaces and before its capitals."""
+    """Return a text in lines of at most `width`, broken after hyphens and spaces, or before a long name's capitals."""
     lines = [""]
-    for piece in re.split(r"(?<=[-\s])|(?<=[a-z])(?=[A-Z])", text):
+    words = re.split(r"(?<=[-\s])", text)
+    for piece in chain.from_iterable([w] if len(w.rstrip()) <= width else HUMP.split(w) for w in words):
         if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
             lines.append("")
         lines[-1] += piece

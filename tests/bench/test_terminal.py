@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.commands.terminal import show
+from bench.commands.terminal import folded, show
 from bench.store import Store
 
 ROWS = [("quadratic-gini-box with a long name", "jax", "DualNewton", "1.00 ms"),
@@ -49,6 +49,9 @@ def test_a_terminal_breaks_names_at_their_hyphens(capsys: pytest.CaptureFixture[
     )
     words = capsys.readouterr().out.split()
     assert {"Coordinate", "Ascent", "concave-", "k100-b16"} <= set(words)
+    assert (
+        folded("use DualNewton, ProjectedNewton", 26) == "use DualNewton,\nProjectedNewton"
+    )  # whole where it fits
 
 
 @pytest.mark.usefixtures("terminal")
