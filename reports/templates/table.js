@@ -1,17 +1,11 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("payload").textContent);
+window.gfyData.then(({ rows: data }) => {
   const names = Object.keys(data.columns).filter((n) => n !== "id");
   const box = document.getElementById("table");
   const [head, body] = [box.querySelector("thead"), box.querySelector("tbody")];
   const [form, count, pages] = ["filters", "count", "pages"].map((id) => document.getElementById(id));
   const state = { sort: null, down: false, page: 0, size: 50, set: null, here: null, all: false, view: [] };
-  const make = (tag, text, attributes = {}) => {
-    const node = document.createElement(tag);
-    if (text !== undefined && text !== null) node.textContent = text; // never innerHTML: names come from anywhere
-    for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
-    return node;
-  };
+  const make = window.gfyMake;
   const value = (name, i) => {
     const c = data.columns[name];
     if (!c.d) return c.v[i];
@@ -206,4 +200,4 @@
   box.hidden = false;
   refresh();
   follow();
-})();
+});
