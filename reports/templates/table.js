@@ -48,8 +48,6 @@ window.gfyData.then(({ rows: data }) => {
   const save = make("button", "Save these as CSV", { type: "button", id: "save" });
   form.append(allLabel, clear, save);
 
-  const texts = [];
-  const text = (i) => (texts[i] ??= names.map((n) => value(n, i)).join("\u0001").toLowerCase() + "\u0001" + value("id", i));
   const condition = (token) => {
     const m = /^([a-z_]+)(<=|>=|<|>|=|:)(.+)$/i.exec(token);
     if (m && data.columns[m[1]]) {
@@ -60,8 +58,16 @@ window.gfyData.then(({ rows: data }) => {
       const test = { "<": (x) => x < bound, ">": (x) => x > bound, "<=": (x) => x <= bound, ">=": (x) => x >= bound }[op];
       return (i) => { const x = number(value(name, i)); return typeof x === "number" && test(x); };
     }
+    // A word is looked for once in the distinct texts of a column, and in numbers only where it can be part of one.
     const word = token.toLowerCase();
-    return (i) => text(i).includes(word);
+    const within = (x) => x !== null && x !== undefined && String(x).toLowerCase().includes(word);
+    const places = ["id", ...names].flatMap((name) => {
+      const { d, c, v } = data.columns[name];
+      if (!d) return numeric[name] && !/^[-+.0-9einf]+$/.test(word) ? [] : [(i) => within(v[i])];
+      const hit = d.map(within);
+      return hit.includes(true) ? [(i) => hit[c[i]] === true] : [];
+    });
+    return (i) => places.some((p) => p(i));
   };
   const refresh = (keepPage) => {
     const tests = search.value.trim().split(/\s+/).filter(Boolean).map(condition);
@@ -187,7 +193,7 @@ window.gfyData.then(({ rows: data }) => {
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   });
   let timer;
-  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 120); });
+  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 80); });
   all.addEventListener("change", () => { state.all = all.checked; draw(); });
   clear.addEventListener("click", () => { reset(); state.here = null; state.sort = null; refresh(); });
   form.addEventListener("submit", (e) => e.preventDefault());

