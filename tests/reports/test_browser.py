@@ -376,11 +376,11 @@ def test_details_open_and_close_with_the_keyboard(browser: Any, dense: Path, wid
         "FenchelYoungLoss",
     ):
         assert words in detail
-    dots = len(page.query_selector_all("tr.detail figure:first-of-type svg circle"))
+    dots = len(page.query_selector_all("tr.detail figure:first-of-type g[aria-label=dot] path"))
     look = "gfyCharts([['A', 'ours', 'red'], ['B', 'ours', 'blue'], ['C', 'ours', 'red']]).shape('{}')"
     assert [page.evaluate(look.format(name)) for name in "ABC"] == ["circle", "circle", "square"]
     page.click("tr.detail .picks label:has-text('A')")
-    assert 0 < len(page.query_selector_all("tr.detail figure:first-of-type svg circle")) < dots
+    assert 0 < len(page.query_selector_all("tr.detail figure:first-of-type g[aria-label=dot] path")) < dots
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.keyboard.press("Escape")
     assert page.query_selector("tr.detail") is None
