@@ -40,9 +40,9 @@ def print_summary(store: Path, wide: bool = False) -> None:
 
 
 def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequence[str]]:
-    """Return for every problem and place the choice that answers the need fastest, the next one, and its figures."""
+    """Return for every problem and place the choice that answers the need fastest, the next solver, and its figures."""
     from reports.answers.choices import ERRORS, asked, best_rows, grid
-    from reports.answers.standings import runner_up, standings, tied
+    from reports.answers.standings import standings, tied
     from reports.data.numbers import seconds, small
 
     best = best_rows(asked(frame, need), good, need)
@@ -53,7 +53,8 @@ def fastest(frame: pd.DataFrame, need: str, good: float = GOOD) -> Iterator[Sequ
         if not order:
             continue
         row = part[part["id"] == order[0].rows[0]].iloc[0]
-        second = runner_up(order)
+        # Another gradient mode of the same solver is no other solver.
+        second = next((s for s in order if s.choice.solver != order[0].choice.solver), None)
         after = "-"
         if second is not None:
             sure = "tie" if second in tied(order) else f"{second.time / order[0].time:.3g}x"

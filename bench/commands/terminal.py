@@ -5,15 +5,29 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import typer
 
 from bench.store.media import visible
 
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # where a name such as CoordinateAscent can be broken
+
 
 def interactive() -> bool:
     """Return whether a person reads the output."""
     return sys.stdout.isatty()
+
+
+def folded(text: str, width: int) -> str:
+    """Return a text in lines of at most `width`, broken after hyphens and spaces, or before a long name's capitals."""
+    lines = [""]
+    words = re.split(r"(?<=[-\s])", text)
+    for piece in chain.from_iterable([w] if len(w.rstrip()) <= width else HUMP.split(w) for w in words):
+        if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def show(
@@ -47,8 +61,12 @@ def show(
         kept = [i for i in kept if len({line[i] for line in lines}) > 1]
         same = [f"{columns[i]} {lines[0][i]}" for i in range(len(columns)) if i not in kept]
         title = f"{title} ({', '.join(same)})" if same and title else title
-    needed = sum(3 + max(len(line[i]) for line in [list(columns), *lines]) for i in kept)
+    widths = [max(len(line[i]) for line in [list(columns), *lines]) for i in kept]
+    needed = sum(widths) + 2 * len(kept) + 1
     console = Console(width=max(80, needed)) if wide else Console()
+    while not wide and needed > console.width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1  # the widest column gives way
+        needed -= 1
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -59,5 +77,5 @@ def show(
     for i in kept:
         table.add_column(Text(columns[i]), overflow="fold")
     for line in lines:
-        table.add_row(*(Text(line[i]) for i in kept))
+        table.add_row(*(Text(folded(line[i], width)) for i, width in zip(kept, widths, strict=True)))
     console.print(table)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from bench.store import RecordsError
 from reports.answers.tables import Cell, Table
+from reports.data.labels import parsed
 from reports.data.load import Rows, load
 from reports.data.numbers import seconds, small
 
@@ -23,6 +24,7 @@ PAIR = ("kind", "problem", "family", "k", "batch", "rank", "seed", "problem_para
         "backend", "device", "dtype", "tol", "score_name")  # fmt: skip
 TIMES = (("steady", "forward"), ("backward", "loss and gradient"))
 ORDER = ("broken", "failing otherwise", "slower", "less accurate", "mended", "faster", "more accurate")
+OWN_CODE = ("gfy", "solver")  # fingerprints of our files among the versions: what changed is what is asked
 CHANGED = 1.1  # two runs of one program differ more than the repeats of one run
 WORSE_GAP = 10.0  # a certificate moves by less than this from one rounding to another
 
@@ -45,8 +47,8 @@ class Comparison:
         moved = self.changes.drop_duplicates(["key_a", "verdict"])
         counts = moved["verdict"].value_counts()
         paired, changed = len(self.merged), moved["key_a"].nunique()
-        said = f"{changed} changed beyond noise ({', '.join(f'{n} {v}' for v, n in counts.items())})"
-        said = f"{said}, {paired - changed} did not" if changed else "nothing changed beyond noise"
+        said = f"{changed:,} changed beyond noise ({', '.join(f'{n} {v}' for v, n in counts.items())})"
+        said = f"{said}, {paired - changed:,} did not" if changed else "nothing changed beyond noise"
         where = (
             ""
             if self.same_machine
@@ -57,8 +59,8 @@ class Comparison:
             )
         )
         total = tuple(paired + n for n in self.only)
-        left = f" A has {total[0]} rows, {self.only[0]} of them alone; B has {total[1]}, {self.only[1]} of them alone."
-        return f"{paired} paired rows: {said}.{where}{left}"
+        left = f" A has {total[0]:,} rows, {self.only[0]:,} without a partner; B has {total[1]:,}, {self.only[1]:,}."
+        return f"{paired:,} paired rows: {said}.{where}{left}"
 
 
 def compare(a: Path, b: Path) -> Comparison:
@@ -70,7 +72,7 @@ def compare(a: Path, b: Path) -> Comparison:
         raise RecordsError(
             f"{a} and {b} have no problem, solver and tolerance in common: nothing can be compared."
         )
-    same = bool((merged["group_a"] == merged["group_b"]).all()) and _versions(left) == _versions(right)
+    same = _same_machine(merged)
     pairs, factor = _times(merged, same)
     changes = pd.concat(
         [pairs[pairs["verdict"] != "same"], _statuses(merged), _accuracy(merged)], ignore_index=True
@@ -100,8 +102,16 @@ def _newest(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(pair=pair).drop_duplicates("pair", keep="last")
 
 
-def _versions(frame: pd.DataFrame) -> set[str]:
-    return set(frame["versions"].dropna())
+def _same_machine(merged: pd.DataFrame) -> bool:
+    """Return whether both rows of every pair come from one machine with one set of libraries."""
+    columns = (merged[f"{name}_{mark}"] for name in ("machine", "versions") for mark in "ab")
+    return all(
+        one == two and _libraries(a) == _libraries(b) for one, two, a, b in set(zip(*columns, strict=True))
+    )
+
+
+def _libraries(versions: str | None) -> dict[str, object]:
+    return {name: value for name, value in parsed(versions).items() if name not in OWN_CODE}
 
 
 def _times(merged: pd.DataFrame, same: bool) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -191,7 +201,19 @@ def change_table(result: Comparison, limit: int = 200) -> Table:
             Cell(show(line.b), rows=(line.key_b,)),
             Cell("-" if not np.isfinite(ratio) else f"{ratio:.3g}", value=ratio),
         ])  # fmt: skip
-    columns = ["", "what", "problem", "solver", "gradient", "backend", "dtype", "tol", "A", "B", "B / A"]
+    columns = [
+        "change",
+        "what",
+        "problem",
+        "solver",
+        "gradient",
+        "backend",
+        "dtype",
+        "tol",
+        "A",
+        "B",
+        "B / A",
+    ]
     note = f"A is {result.names[0]}, B is {result.names[1]}"
     return Table(
         "changes", "What changed beyond noise", columns, cells, note, [False] * 8 + [True] * 3, limit

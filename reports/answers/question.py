@@ -182,7 +182,7 @@ def at(series: Series, k: float, batch: float) -> Cell:
     rows = tuple(r for p in good for r in p.rows)
     loaded = any(p.loaded for p in good)
     if away > NEAR:
-        reason = f"the nearest certified size is {away:.1f} decades away, more than {NEAR:g}"
+        reason = f"the nearest certified size is {away:.2f} decades away, more than {NEAR:g}"
         return replace(blank, time=time, low=low, high=high, rows=rows, distance=away, reason=reason)
     return replace(
         blank, state=CERTIFIED, time=time, low=low, high=high, rows=rows, distance=away, loaded=loaded

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,15 @@ class Verdict:
     need: str
     tol: float
     order: list[Standing] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    find_changes: Callable[[], list[Change]] = list
     problems: list[str] = field(default_factory=list)
     caveats: list[str] = field(default_factory=list)
     closest: tuple[str, float, str, str] | None = None  # where nobody certified: solver, gap, row, what lacks
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """Return what would change the answer; it is worked out when it is asked for, which the page never does."""
+        return self.find_changes()
 
     @property
     def winner(self) -> Standing | None:
@@ -64,7 +70,7 @@ def verdicts(
             out.append(
                 Verdict(
                     group, family, device, backend, need, tol, order,
-                    changes=what_would_change(order, best, ladder, elsewhere, tol) if order else [],
+                    find_changes=partial(what_would_change, order, best, ladder, elsewhere, tol) if order else list,
                     problems=list(dict.fromkeys(best["instance"])),
                     caveats=_caveats(best, order),
                     closest=None if order else _closest(best, need),

@@ -1,9 +1,11 @@
-"""Encode the rows for the page's own script: columns of codes or numbers, few bytes per row."""
+"""Encode the rows for the page's own script: columns of codes or numbers, compressed, few bytes per row."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +39,10 @@ def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.Da
 
 
 def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None) -> str:
-    """Return the rows as `script_json`; `numbers` gives the kind of problem of a row by its id, where it has one."""
+    """Return the rows `packed`; `numbers` gives the kind of problem of a row by its id, where it has one."""
+    frame = frame.sort_values(
+        "status", key=lambda status: status != "ok", kind="stable"
+    )  # measured rows come first
     names = [c for c in (*MAIN, *(n for n in COLUMNS if n not in MAIN)) if c in frame and c not in HIDDEN]
     # A column nobody measured would be an empty column to scroll past.
     names = [c for c in names if frame[c].notna().any()]
@@ -52,14 +57,16 @@ def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None)
     }  # fmt: skip
     if numbers is not None:
         content["kinds"] = frame["id"].map(numbers).fillna(-1).astype(int).tolist()
-    return script_json(content)
+    return packed(content)
 
 
-def script_json(content: Any) -> str:
-    """Return JSON for a script element: `<` is escaped, so that nothing in it can end the element."""
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
-        "<", "\\u003c"
-    )
+def packed(content: Any) -> str:
+    """Return JSON as base64 of its zlib stream: a fifth of its bytes, and nothing in it can end a script element.
+
+    Every browser since 2023 unpacks it without a library (`templates/data.js`).
+    """
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
 
 
 def _about(name: str) -> str:

@@ -66,7 +66,9 @@ def asking(evidence: Evidence) -> Asking | None:
         return None
     lines = answer(evidence, question)
     used = {s.solver for series in evidence.series.values() for s in series}
-    shown = [s for s in sorted(used) if any(s in line.cells for line in lines)]
+    # A solver that was measured on none of the lines would be an empty column to scroll past.
+    met = {c.solver for line in lines for c in line.cells.values() if c.state != NOT_MEASURED}
+    shown = sorted(used & met)
     groups = [
         (title, [s for s in shown if evidence.origins.get(s, "ours") == o]) for o, title in ORIGINS.items()
     ]

@@ -12,8 +12,9 @@ from typing import Any
 from bench.store import RecordsError
 from reports.data.links import Links
 from reports.data.numbers import seconds, small
-from reports.data.payload import ROW_LIMIT, csv_columns, embedded, payload, script_json
+from reports.data.payload import ROW_LIMIT, csv_columns, embedded, packed, payload
 from reports.data.sources import writing
+from reports.figures.base import save_pdf
 from reports.pages.asking import embedded_evidence, factor, said, shade, sure
 from reports.pages.content import Report, gather
 from reports.pages.markup import escape_latex, escape_markdown, latex, markdown
@@ -25,8 +26,8 @@ NEED_TITLES = {
     "argmax-gradient": "p* with its derivative",
     "solve": "Solving alone",
 }
-# d3 and Observable Plot draw the details; the last script, the table of rows, serves pages without a question too.
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "question.js", "table.js")
+# d3 and Observable Plot draw the details; a page without a question has only the data and the table of rows.
+QUESTION_SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "chart.js", "question.js")
 
 
 def build_report(
@@ -57,6 +58,8 @@ def write_formats(report: Report, out: Path, formats: Sequence[str], names: Mapp
         elif name == "md":
             (out / names[name]).write_text(_fill("report.md.j2", report, md=True), encoding="utf-8")
         elif name == "latex":
+            for picture in report.pictures:
+                save_pdf(picture.drawn, out / "figures")
             (out / names[name]).write_text(_fill("report.tex.j2", report, md=False), encoding="utf-8")
         else:
             from reports.pages.pdf import write_pdf
@@ -75,7 +78,8 @@ def _write_tables(report: Report, out: Path) -> None:
 def page(report: Report, limit: int = ROW_LIMIT) -> str:
     """Return the whole page as text with style, script, figures and rows; nothing is fetched when it opens."""
     links = Links()
-    scripts = [(TEMPLATES / name).read_text("utf-8") for name in (SCRIPTS if report.asking else SCRIPTS[-1:])]
+    names = ("data.js", *(QUESTION_SCRIPTS if report.asking else ()), "table.js")
+    scripts = [(TEMPLATES / name).read_text("utf-8") for name in names]
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     context = _context(report) | {
         "link": links.to, "style": (TEMPLATES / "style.css").read_text("utf-8"), "scripts": scripts,
@@ -90,7 +94,7 @@ def page(report: Report, limit: int = ROW_LIMIT) -> str:
     numbers = report.asking.evidence.numbers if report.asking else None
     context |= {
         "body": _safe(body), "held": len(held), "payload": _safe(payload(held, links, numbers)),
-        "evidence": _safe(script_json(evidence)),
+        "evidence": _safe(packed(evidence) if evidence else ""),
     }  # fmt: skip
     return environment.get_template("page.html.j2").render(context)
 

@@ -1,17 +1,11 @@
 "use strict";
-(() => {
+window.gfyData.then(({ evidence: E }) => {
   // Answers another question from the evidence in the page, by the rules that made the first table.
-  const E = JSON.parse(document.getElementById("evidence").textContent);
   const form = document.getElementById("question");
   const table = document.getElementById("answers");
   const [said, share] = ["said", "share"].map((id) => document.getElementById(id));
   const R = E.rules;
-  const make = (tag, text, attributes = {}) => {
-    const node = document.createElement(tag);
-    if (text !== undefined && text !== null) node.textContent = text; // never innerHTML: names come from anywhere
-    for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
-    return node;
-  };
+  const make = window.gfyMake;
   const seconds = (x) => {
     const [s, u] = x >= 1 ? [1, "s"] : x >= 1e-3 ? [1e-3, "ms"] : x >= 1e-6 ? [1e-6, "µs"] : [1e-9, "ns"];
     const y = x / s;
@@ -50,7 +44,7 @@
     const width = R.interval * Math.sqrt(variance + R.misfit * R.misfit);
     const distance = decades(k, batch, near);
     Object.assign(cell, { time: Math.exp(mean), low: Math.exp(mean - width), high: Math.exp(mean + width), distance, link: near[6], busy: good.some((p) => p[7] === 1) });
-    if (distance > R.near) cell.reason = `the nearest certified size is ${distance.toFixed(1)} decades away, more than ${R.near}`;
+    if (distance > R.near) cell.reason = `the nearest certified size is ${distance.toFixed(2)} decades away, more than ${R.near}`;
     else cell.state = CERTIFIED;
     return cell;
   };
@@ -120,11 +114,12 @@
     return b;
   };
 
+  const { SHAPES, colour, shape, chart } = window.gfyCharts(E.solvers);
   let open = null;
   const draw = () => {
     const q = ask();
     const lines = answer(q);
-    const used = new Set(lines.flatMap((l) => [...l.cells.keys()]));
+    const used = new Set(lines.flatMap((l) => [...l.cells.values()].filter((c) => c.state !== ABSENT).map((c) => c.solver)));
     const groups = Object.entries(E.origins).map(([o, title]) => [title, E.solvers.filter((s) => s[1] === o && used.has(s[0])).map((s) => s[0]).sort()]).filter(([, names]) => names.length);
     const solvers = groups.flatMap(([, names]) => names);
     const top = make("tr");
@@ -198,6 +193,7 @@
     const held = make("div", null, { class: "held" }); // stays in view while a wide table is scrolled
     held.append(...details(q, line));
     td.append(held);
+    if (detail.getBoundingClientRect().bottom > window.innerHeight) tr.scrollIntoView(); // the line on top, its details below
   };
   const close = () => {
     if (!open) return;
@@ -249,20 +245,29 @@
       const label = make("label", null, { class: "check" });
       const tick = make("input", null, { type: "checkbox", checked: "" });
       tick.addEventListener("change", () => { if (tick.checked) hidden.delete(n); else hidden.add(n); redraw(); });
-      const dot = make("span", "●", { "aria-hidden": "true" });
+      const dot = make("span", SHAPES[shape(n)], { "aria-hidden": "true" });
       dot.style.color = colour(n);
       label.append(tick, dot, n);
       picks.append(label);
     }
     redraw();
     const list = make("ul", null, { class: "told" });
-    for (const c of [...line.cells.values()].sort((a, b) => (a.time ?? Infinity) - (b.time ?? Infinity))) {
-      const words = c.state === CERTIFIED ? `${seconds(c.time)} (${seconds(c.low)} to ${seconds(c.high)})` : `${E.states[c.state]}${c.reason ? ": " + c.reason : ""}`;
-      const item = make("li");
-      item.append(make("strong", c.solver), c.gradient === "none" ? "" : ` with ${c.gradient}`, ": ", words);
-      if (c.link) item.append(" ", make("a", "rows", { href: c.link }));
-      list.append(item);
+    const others = new Map(); // what is not certified: solvers of one reason stand together
+    for (const c of [...line.order, ...[...line.cells.values()].filter((x) => x.state !== CERTIFIED).sort((a, b) => a.state - b.state)]) {
+      const named = c.gradient === "none" ? "" : ` with ${c.gradient}`;
+      const name = c.link ? make("a", c.solver, { href: c.link, title: `the rows of ${c.solver}` }) : make("span", c.solver);
+      if (c.state === CERTIFIED) {
+        const item = make("li");
+        item.append(name, `${named}: ${seconds(c.time)} (${seconds(c.low)} to ${seconds(c.high)})`);
+        list.append(item);
+        continue;
+      }
+      const words = `${E.states[c.state]}${c.reason ? ": " + c.reason : ""}`;
+      if (!others.has(words)) others.set(words, make("li", words + ": "));
+      else others.get(words).append(", ");
+      others.get(words).append(name, named);
     }
+    list.append(...others.values());
     const parts = [];
     if (line.best) parts.push(make("pre", line.best.code, { class: "code", tabindex: "0" }));
     const measure = make("p");
@@ -271,47 +276,6 @@
     shut.addEventListener("click", () => { const b = open && open.button; close(); if (b) b.focus(); });
     return [list, ...parts, ...(names.length ? [picks, box] : []), measure, shut];
   };
-  const colour = (name) => (E.solvers.find((s) => s[0] === name) ?? [0, 0, "#888"])[2];
-  const chart = ([title, rows, x, xlabel, y, ylabel, bound], hidden, name) => {
-    const good = rows.filter((r) => !hidden.has(r.solver) && r[x] > 0 && Number.isFinite(r[y])).map((r) => ({ ...r, [x]: Math.max(r[x], 1e-17), [y]: Math.max(r[y], 1e-17) })); // below lies rounding
-    if (new Set(good.map((r) => r[x])).size < 2 && /Growth/.test(title)) return null;
-    if (!good.length) return null;
-    const figure = make("figure");
-    figure.append(make("h4", title));
-    const hold = make("div", null, { class: "plot", tabindex: "0" });
-    const text = (r) => `${r.solver}${r.gradient === "none" ? "" : ", " + r.gradient}\n${xlabel} ${r[x].toPrecision(3)}\n${ylabel} ${r[y].toPrecision(3)}\ntolerance ${r.tol}, k ${r.k}, batch ${r.batch}`;
-    let domain = {};
-    const render = () => {
-      const plot = Plot.plot({
-        width: 420, height: 270, marginLeft: 56, inset: domain.x ? 0 : 8, grid: true, style: { background: "none", color: "var(--ink)", fontSize: "11px" },
-        x: { type: "log", label: xlabel, ticks: 4, tickFormat: ".0e", domain: domain.x }, y: { type: "log", label: ylabel, ticks: 5, tickFormat: ".0e", domain: domain.y }, clip: Boolean(domain.x),
-        ariaLabel: `${title}, ${name}`, ariaDescription: `${good.length} points of ${[...new Set(good.map((r) => r.solver))].join(", ")}`,
-        marks: [
-          bound ? Plot.dot(good.filter((r) => r[bound] > 0), { x, y: bound, stroke: "var(--muted)", symbol: "times", r: 3 }) : null,
-          Plot.line([...good].sort((a, b) => a[x] - b[x]), { x, y, z: (r) => r.solver + r.gradient, stroke: (r) => colour(r.solver), strokeOpacity: 0.35 }),
-          Plot.dot(good, { x, y, fill: (r) => colour(r.solver), fillOpacity: (r) => (r.loaded ? 0.35 : 1), r: 4, tip: { fill: "var(--paper)" }, title: text, href: (r) => "#row-" + r.id }),
-        ],
-      });
-      plot.querySelectorAll("a").forEach((a) => a.setAttribute("tabindex", "-1"));
-      const [sx, sy] = [plot.scale("x"), plot.scale("y")];
-      const brush = d3.brush().extent([[56, 20], [400, 240]]).on("end", (e) => {
-        if (!e.selection) return;
-        const [[a, b], [c, d]] = e.selection;
-        domain = { x: [sx.invert(a), sx.invert(c)], y: [sy.invert(d), sy.invert(b)] };
-        render();
-      });
-      const layer = d3.select(plot.tagName === "svg" ? plot : plot.querySelector("svg")).insert("g", ":first-child").attr("class", "brush");
-      layer.call(brush);
-      const back = make("button", "Show all", { type: "button" });
-      back.hidden = !domain.x;
-      back.addEventListener("click", () => { domain = {}; render(); });
-      hold.replaceChildren(plot, back);
-    };
-    render();
-    figure.append(hold);
-    return figure;
-  };
-
   // The address carries the question: read it at the start, write it at every change.
   const fields = [...form.querySelectorAll("select,input")];
   const preset = Object.fromEntries(fields.map((n) => [n.name, n.value]));
@@ -340,6 +304,6 @@
     share.textContent = "Copied";
     setTimeout(() => { share.textContent = "Copy link"; }, 1500);
   });
-  document.addEventListener("DOMContentLoaded", draw); // the rows are read by the script that follows
+  draw();
   window.gfyAnswer = (q) => answer({ machine: undefined, problem: "", k: null, batch: null, ...q }).map((l) => [l.kind.name, l.k, l.batch, l.best ? l.best.solver : null, l.best ? l.best.time : null, sure(l)]);
-})();
+});

@@ -1,17 +1,11 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("payload").textContent);
+window.gfyData.then(({ rows: data }) => {
   const names = Object.keys(data.columns).filter((n) => n !== "id");
   const box = document.getElementById("table");
   const [head, body] = [box.querySelector("thead"), box.querySelector("tbody")];
   const [form, count, pages] = ["filters", "count", "pages"].map((id) => document.getElementById(id));
   const state = { sort: null, down: false, page: 0, size: 50, set: null, here: null, all: false, view: [] };
-  const make = (tag, text, attributes = {}) => {
-    const node = document.createElement(tag);
-    if (text !== undefined && text !== null) node.textContent = text; // never innerHTML: names come from anywhere
-    for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v);
-    return node;
-  };
+  const make = window.gfyMake;
   const value = (name, i) => {
     const c = data.columns[name];
     if (!c.d) return c.v[i];
@@ -54,8 +48,6 @@
   const save = make("button", "Save these as CSV", { type: "button", id: "save" });
   form.append(allLabel, clear, save);
 
-  const texts = [];
-  const text = (i) => (texts[i] ??= names.map((n) => value(n, i)).join("\u0001").toLowerCase() + "\u0001" + value("id", i));
   const condition = (token) => {
     const m = /^([a-z_]+)(<=|>=|<|>|=|:)(.+)$/i.exec(token);
     if (m && data.columns[m[1]]) {
@@ -66,8 +58,16 @@
       const test = { "<": (x) => x < bound, ">": (x) => x > bound, "<=": (x) => x <= bound, ">=": (x) => x >= bound }[op];
       return (i) => { const x = number(value(name, i)); return typeof x === "number" && test(x); };
     }
+    // A word is looked for once in the distinct texts of a column, and in numbers only where it can be part of one.
     const word = token.toLowerCase();
-    return (i) => text(i).includes(word);
+    const within = (x) => x !== null && x !== undefined && String(x).toLowerCase().includes(word);
+    const places = ["id", ...names].flatMap((name) => {
+      const { d, c, v } = data.columns[name];
+      if (!d) return numeric[name] && !/^[-+.0-9einf]+$/.test(word) ? [] : [(i) => within(v[i])];
+      const hit = d.map(within);
+      return hit.includes(true) ? [(i) => hit[c[i]] === true] : [];
+    });
+    return (i) => places.some((p) => p(i));
   };
   const refresh = (keepPage) => {
     const tests = search.value.trim().split(/\s+/).filter(Boolean).map(condition);
@@ -193,7 +193,7 @@
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   });
   let timer;
-  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 120); });
+  search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 80); });
   all.addEventListener("change", () => { state.all = all.checked; draw(); });
   clear.addEventListener("click", () => { reset(); state.here = null; state.sort = null; refresh(); });
   form.addEventListener("submit", (e) => e.preventDefault());
@@ -206,4 +206,4 @@
   box.hidden = false;
   refresh();
   follow();
-})();
+});

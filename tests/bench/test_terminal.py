@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.commands.terminal import show
+from bench.commands.terminal import folded, show
 from bench.store import Store
 
 ROWS = [("quadratic-gini-box with a long name", "jax", "DualNewton", "1.00 ms"),
@@ -42,6 +42,19 @@ def test_a_terminal_folds_names_and_says_constants_once(capsys: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("terminal")
+def test_a_terminal_breaks_names_at_their_hyphens(capsys: pytest.CaptureFixture[str]) -> None:
+    show(
+        [*COLUMNS, "next solver"],
+        [("concave-spen-gini-k100-b16", "torch", "CoordinateAscent", "1.00 ms", "x" * 40)],
+    )
+    words = capsys.readouterr().out.split()
+    assert {"Coordinate", "Ascent", "concave-", "k100-b16"} <= set(words)
+    assert (
+        folded("use DualNewton, ProjectedNewton", 26) == "use DualNewton,\nProjectedNewton"
+    )  # whole where it fits
+
+
+@pytest.mark.usefixtures("terminal")
 def test_wide_folds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     show(COLUMNS, ROWS, wide=True)
     assert "quadratic-gini-simplex with a longer name still" in capsys.readouterr().out
@@ -70,12 +83,14 @@ def test_the_closing_table_picks_by_the_need_and_shows_its_own_figures(
     with Store(tmp_path / "s.sqlite") as store:
         store.put(row(solver="A", steady_s=1.0, backward_s=9.0))  # solves first, but its loss takes longer
         store.put(row(solver="B", steady_s=3.0, backward_s=4.0, grad_error=2e-6))
+        store.put(row(solver="B", gradient="unrolled", steady_s=3.0, backward_s=5.0))  # no other solver
         store.put(row(solver="A", gradient="implicit", steady_s=1.0, backward_s=1.5, argmax_grad_s=2.5,
                       argmax_grad_error=3e-7, grad_error=None))  # fmt: skip
         store.put(row(solver="T", backend="torch", steady_s=0.1, backward_s=0.2))
     lines = closing(tmp_path / "s.sqlite", capsys)
     by = {(line[0], line[2]): line for line in lines if line[0] != "for"}
     assert by["loss-gradient", "jax"][5:] == ["B", "envelope", "4.00 s", "A 2.25x", "1e-09", "2e-06"]
+    assert by["solve", "torch"][8] == "-"
     assert by["argmax-gradient", "jax"][5:] == ["A", "implicit", "2.50 s", "-", "1e-09", "3e-07"]
     assert by["solve", "jax"][5:8] == ["A", "-", "1.00 s"]
     assert by["solve", "torch"][5] == "T"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -67,6 +69,24 @@ def gathered(synthetic: ModuleType, store: Path, folder: Path):
             beside.put(synthetic.imitated(model, seed, mean, trajectories=4))
         beside.put(synthetic.imitated("pairwise", 0, 2716.6))
     return gather([store], folder / "figures")
+
+
+@pytest.fixture(scope="session")
+def large(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """The page of 200,000 rows, and the processor time that building it took."""
+    from reports.pages.render import build_report
+
+    base = synthetic.make(sizes=(64, 174), seeds=tuple(range(5)), dtypes=("float64",))
+    times = -(-200_000 // len(base))
+    parts = [base.assign(seed=base["seed"] + 5 * i) for i in range(times)]
+    frame = pd.concat(parts, ignore_index=True)[:200_000]
+    rng = np.random.default_rng(0)
+    frame["steady_s"] *= rng.uniform(0.9, 1.1, len(frame))
+    frame["key"] = [f"{i:016x}" + "0" * 48 for i in rng.permutation(len(frame))]
+    at = tmp_path_factory.mktemp("large")
+    frame.to_parquet(at / "large.parquet")
+    started = time.process_time()  # of this process: how busy the machine is does not count
+    return build_report([at / "large.parquet"], at / "out", ["html"]), time.process_time() - started
 
 
 @pytest.fixture(scope="session")

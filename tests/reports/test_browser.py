@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.data.payload import ROW_LIMIT
 from reports.pages.render import build_report
 
 pytestmark = pytest.mark.browser
@@ -134,6 +135,35 @@ def test_numbers_lead_to_their_rows(opened: Watched):
     assert "git_commit" in opened.page.inner_text("dialog[open]")
     opened.page.keyboard.press("Escape")
     assert opened.page.query_selector("dialog[open]") is None
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_rows_are_searched_at_once(browser: Any, large: tuple[Path, float]):
+    watched = Watched(browser, large[0], viewport={"width": 1400, "height": 900})
+    whole = watched.count()
+    assert ROW_LIMIT <= whole < 200_000
+    took = []
+    for words in (
+        "newton",
+        "newton gradient:implicit",
+        "gap_rel<1e-8",
+        "solver:scipy tol<1e-5",
+        "nothing-is-called-so",
+    ):
+        before = watched.page.inner_text("#count")
+        # From the last key to the drawn rows, with the pause that the page makes between keys.
+        took.append(watched.page.evaluate("""async ([words, before]) => {
+            const [search, count] = ["search", "count"].map((id) => document.getElementById(id));
+            const started = performance.now();
+            search.value = words;
+            search.dispatchEvent(new Event("input"));
+            while (count.textContent === before) await new Promise(requestAnimationFrame);
+            return performance.now() - started;
+        }""", [words, before]))  # fmt: skip
+    assert watched.count() == 0
+    assert max(took) < 300, took
+    assert watched.said == []
+    watched.context.close()
 
 
 def test_pages_turn(opened: Watched):
@@ -332,6 +362,11 @@ def test_details_open_and_close_with_the_keyboard(browser: Any, dense: Path, wid
     page = watched.page
     page.focus("button.open")
     page.keyboard.press("Enter")
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    page.wait_for_timeout(800)  # the page scrolls smoothly
+    assert (
+        0 <= page.evaluate(top.format("button.open")) < page.evaluate(top.format("tr.detail")) < 600
+    )  # in view
     detail = page.inner_text("tr.detail")
     for words in (
         "Certified gap against time",
@@ -341,9 +376,11 @@ def test_details_open_and_close_with_the_keyboard(browser: Any, dense: Path, wid
         "FenchelYoungLoss",
     ):
         assert words in detail
-    dots = len(page.query_selector_all("tr.detail figure:first-of-type svg circle"))
+    dots = len(page.query_selector_all("tr.detail figure:first-of-type g[aria-label=dot] path"))
+    look = "gfyCharts([['A', 'ours', 'red'], ['B', 'ours', 'blue'], ['C', 'ours', 'red']]).shape('{}')"
+    assert [page.evaluate(look.format(name)) for name in "ABC"] == ["circle", "circle", "square"]
     page.click("tr.detail .picks label:has-text('A')")
-    assert 0 < len(page.query_selector_all("tr.detail figure:first-of-type svg circle")) < dots
+    assert 0 < len(page.query_selector_all("tr.detail figure:first-of-type g[aria-label=dot] path")) < dots
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.keyboard.press("Escape")
     assert page.query_selector("tr.detail") is None

@@ -53,6 +53,24 @@ def test_changes_are_found_and_nothing_else(synthetic, base, tmp_path: Path):
     assert change_table(found).cells[0][0].text == "broken"
 
 
+def test_changed_code_on_one_machine_is_not_scaled(synthetic, base, tmp_path: Path):
+    def coded(code: str) -> pd.DataFrame:
+        versions = [f'{{"jax":"0.10","gfy":"{code}","solver":"{code}{name}"}}' for name in base["solver"]]
+        return base.assign(versions=versions)
+
+    before, after = coded("c1"), coded("c2")
+    after[TIMES] *= 1.5
+    after = after[after["solver"] != "FrankWolfe"]
+    found = compare(
+        synthetic.store(tmp_path / "a.sqlite", before), synthetic.store(tmp_path / "b.sqlite", after)
+    )
+    assert found.same_machine
+    assert set(found.changes["solver"]) == set(after["solver"])
+    assert "different machines" not in found.headline
+    updated = after.assign(versions=[text.replace("0.10", "0.11") for text in after["versions"]])
+    assert not compare(tmp_path / "a.sqlite", synthetic.store(tmp_path / "c.sqlite", updated)).same_machine
+
+
 def test_another_machine_is_scaled_once(synthetic, base, tmp_path: Path):
     other = base.assign(machine="m2", key=[k[::-1] for k in base["key"]])
     other[TIMES] *= 3.0

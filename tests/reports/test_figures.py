@@ -29,6 +29,13 @@ def test_every_figure_is_written_in_three_forms(built: Path):
         assert len(pd.read_csv(built / "figures" / f"{name}.csv")) > 0
 
 
+def test_latex_includes_figures_as_pdf(built: Path):
+    included = set(re.findall(r"\{figures/([^}]*)\}", (built / "report.tex").read_text("utf-8")))
+    assert {f"{name}.pdf" for name in NAMES} <= included
+    for name in included:
+        assert (built / "figures" / name).read_bytes()[:5] == b"%PDF-"
+
+
 def test_pictures_are_not_blank(built: Path):
     from matplotlib.image import imread
 

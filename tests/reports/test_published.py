@@ -85,3 +85,12 @@ def test_published_tables_and_pages_come_from_published_rows() -> None:
     seeds = seeds_frame(stored)
     assert len(seeds) == 4 * 3 * 2 * 2 * 10  # tasks, trajectories, settings, models, seeds
     assert "## What it shows" in page(seeds, seeds_frame(stored, search=True))
+
+
+@pytest.mark.slow
+def test_the_page_of_the_published_comparison_is_small(tmp_path: Path) -> None:
+    """With the experiments beside it; the bar is 3 MB."""
+    pytest.importorskip("jinja2")
+    from reports.pages.render import build_report
+
+    assert build_report([FOLDER / "compare.sqlite"], tmp_path).stat().st_size < 2.5e6
