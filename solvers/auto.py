@@ -10,6 +10,7 @@ from gfy.backend import backend_of, dtype_name, floating_leaf
 from gfy.energies import LowRank
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
+from solvers import measured
 from solvers.again import again, better, in_numpy
 from solvers.dual.newton import DualNewton
 from solvers.dual.newton import by_framework as dual_by_framework
@@ -107,21 +108,35 @@ class Auto(AtOnce):
             return Choice(
                 dual, f"kinks of rectifiers are solved by their multipliers, one unknown per rectifier{most}"
             )
-        if dual.unsupported(problem) is None:
+        offers = [*self._quadratic(problem, v), self._gradients(problem)]
+        found = None
+        if v is not None and len(offers) > 1 and call.serves(problem, v):
+            found = _measured(problem, v, offers)
+        return found or offers[0]
+
+    def _quadratic(self, problem: InnerProblem, v: Input | None) -> list[Choice]:
+        """Return the solvers that serve a quadratic energy of this size, by the number of their operations."""
+        offers = []
+        if DualNewton().unsupported(problem) is None:
             rank = None if v is None else _rank(problem, v)
             if rank is None or rank <= _MOST_RANK:
-                return Choice(dual, f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns")
+                reason = f"U = -A A^T has rank {rank or 'm'}: the dual has as many unknowns"
+                offers.append(Choice(DualNewton(), reason))
         if v is not None and _compiled(problem, v):
-            return Choice(
+            offers.append(Choice(
                 ActiveSet(),
-                f"a quadratic energy with k = {energy.dim(v)} on the processor: compiled Newton steps on the free "
-                "coordinates, one example at a time",
-            )
+                f"a quadratic energy with k = {problem.energy.dim(v)} on the processor: compiled Newton steps on the "
+                "free coordinates, one example at a time",
+            ))  # fmt: skip
+        return offers
+
+    def _gradients(self, problem: InnerProblem) -> Choice:
+        """Return the gradient method that serves the problem at any size."""
         if not problem.concave:
             return Choice(
                 ProjectedGradient(), "the energy is not concave: projected gradients reach a stationary point"
             )
-        if not energy.linear and steady.unsupported(problem) is None:
+        if not problem.energy.linear and steady.unsupported(problem) is None:
             return Choice(
                 ProjectedGradient("steady"),
                 "a smooth concave energy, a quadratic regularizer and a bounded set: accelerated steps of one "
@@ -208,6 +223,19 @@ def _compiled(problem: InnerProblem, v: Input) -> bool:
         return False
     most = _MOST_FREE if problem.regularizer.quadratic else _MOST_ENTROPIC
     return problem.energy.dim(v) <= most
+
+
+def _measured(problem: InnerProblem, v: Input, offers: list[Choice]) -> Choice | None:
+    """Return the choice that stored rows show to be the fastest at this size, or None where none were measured."""
+    asked = measured.form(problem, v)
+    if asked is None:
+        return None
+    by_name = {offer.solver.name: offer for offer in offers}
+    found = measured.fastest(asked, backend_of(v).name, list(by_name))
+    if found is None:
+        return None
+    name, said = found
+    return Choice(by_name[name].solver, f"{by_name[name].reason}; {said}")
 
 
 def _rank(problem: InnerProblem, v: Input) -> int | None:

@@ -1,16 +1,18 @@
 """Run functions of torch tensors as programs of XLA, with their derivatives, where this was measured to be faster.
 
-The tensors are passed as NumPy views of their memory, and the answers are copied into memory that torch owns. One
+The tensors are passed as NumPy views of their memory, and the answers are copied into memory that torch owns. Small
+answers leave the program in one array per dtype, because each array that XLA returns costs some microseconds. One
 program computes the values and the gradient of their sum. A derivative of that gradient is left to eager torch.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -24,6 +26,7 @@ from gfy.errors import GfyWarning
 
 _SHAPES = 32  # programs that one function keeps, one per shape of its arguments
 _TRIALS = 5  # staged calls after which the slower way is dropped
+_SMALL = 4096  # numbers; an answer of at most this many is packed with the others of its dtype
 _KINDS = (torch.Tensor, torch.nn.Parameter)  # classes that derive from these are not served
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
 
@@ -41,18 +44,19 @@ class Measured:
         after = patience()
         if after is None:
             return self._fn(v, *rest)
-        moving, flat = list(leaves(v)), list(leaves((v, rest)))
+        flat = list(leaves(v))
+        moving = len(flat)
+        flat += leaves(rest)
         if not _served(flat):
             return self._fn(v, *rest)
         wanted: tuple[int, ...] = ()
         if torch.is_grad_enabled():
-            wanted = tuple(i for i, x in enumerate(flat) if x.requires_grad)
-            if wanted and wanted[-1] >= len(moving):
+            wanted = tuple([i for i, x in enumerate(flat) if x.requires_grad])
+            if wanted and wanted[-1] >= moving:
                 # An argument after v (a target, for instance) requires a derivative.
                 return self._fn(v, *rest)
-        shape = tree_map(lambda _: 0, (v, rest))
-        key = (wanted, _hashable(shape), *((x.shape, x.dtype) for x in flat))
-        way = self._ways.pop(key, None) or _Way(self._fn, shape, wanted)
+        key = (wanted, _form(v), *map(_form, rest), *[(x.shape, x.dtype) for x in flat])
+        way = self._ways.pop(key, None) or _Way(self._fn, tree_map(lambda _: 0, (v, rest)), wanted)
         self._ways[key] = way  # The one that was used last is dropped last.
         if len(self._ways) > _SHAPES:
             self._ways.popitem(last=False)
@@ -134,8 +138,9 @@ class _Program:
             values, pull, constants = jax.vjp(lambda some: outputs(some, fixed), moving, has_aux=True)
             return values, constants, pull(g)[0]
 
-        self._alone = jax.jit(outputs)
-        self._both = jax.jit(both)
+        self._outputs = outputs
+        self._alone = _Packed(outputs)
+        self._both = _Packed(both)
         self._one: Any = None  # ones, the cotangent of the sum of the values
 
     def __call__(self, flat: Sequence[Any]) -> tuple[Any, Any]:
@@ -151,19 +156,19 @@ class _Program:
         arrays = [x.detach().numpy() for x in flat]
         with _double():
             if not self.wanted:
-                return *_owned(self._alone((), arrays)), None
+                return *self._alone((), arrays), None
             moving = [arrays[i] for i in self.wanted]
             fixed = [x for i, x in enumerate(arrays) if i not in self.wanted]
             if g is None:
                 g = self._ones(moving, fixed)
-            found: tuple[Any, Any, Any] = _owned(self._both(moving, fixed, g))
+            found: tuple[Any, Any, Any] = self._both(moving, fixed, g)
         return found
 
     def _ones(self, moving: Sequence[Any], fixed: Sequence[Any]) -> Any:
         if self._one is None:
             import jax
 
-            like = jax.eval_shape(self._alone, moving, fixed)[0]
+            like = jax.eval_shape(self._outputs, moving, fixed)[0]
             self._one = np.ones(like.shape, like.dtype)
         return self._one
 
@@ -186,9 +191,11 @@ class _Staged(torch.autograd.Function):
             values, _ = program.eager(flat)
             moving = [flat[i] for i in program.wanted]
             found = torch.autograd.grad(values, moving, g, create_graph=True, materialize_grads=True)
-        elif g.numel() and not any(g.stride()):
-            factor = g.reshape(-1)[0]
-            found = [x * factor for x in ctx.gradient]
+        elif ctx.gradient is not None and g.numel() and not any(g.stride()):
+            factor = g.reshape(-1)[0].item()
+            found = [x * factor for x in ctx.gradient] if factor != 1.0 else ctx.gradient
+            if found is ctx.gradient:  # The caller may write to it, so it is handed over once.
+                ctx.gradient = None
         else:
             found = program.forward(flat, g.numpy())[2]
         gradients = dict(zip(program.wanted, found, strict=True))
@@ -216,7 +223,12 @@ def _watched() -> bool:
     )
 
 
-def _hashable(shape: Any) -> Any:
+def _form(tree: Any) -> Any:
+    """Return a hashable key of a tree's shape: the class of an array or of a tuple of arrays, else its leaves as 0."""
+    kind = type(tree)
+    if kind in _KINDS or (isinstance(tree, tuple) and all(type(x) in _KINDS for x in tree)):
+        return kind, len(tree) if kind is tuple else 0
+    shape = tree_map(lambda _: 0, tree)
     try:
         hash(shape)
     except TypeError:  # the tree holds dicts or lists
@@ -234,14 +246,52 @@ def _available() -> bool:
     return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
-@contextmanager
-def _double() -> Iterator[None]:
+def _double() -> AbstractContextManager[Any]:
+    """Return a context in which JAX computes in float64; where it does so already, none has to be entered."""
     import jax
 
-    with jax.enable_x64(True):
-        yield
+    return nullcontext() if jax.config.jax_enable_x64 else jax.enable_x64(True)
 
 
-def _owned(tree: Any) -> Any:
-    """Return arrays of JAX as tensors in memory of their own, after they are computed."""
-    return tree_map(lambda x: torch.from_numpy(np.array(x)), tree)
+class _Packed:
+    """Run a staged function of arrays whose answer, a tree, arrives in few arrays, and return it as tensors.
+
+    The tensors lie in memory of their own. Small answers of one dtype share a piece of it, and larger ones do not, so
+    that a small answer never keeps a large one in memory.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        import jax
+
+        self._fn, self._shape = fn, None
+        # For each leaf of the answer: which array it is in, where it begins there, and its shape.
+        self._places: list[tuple[int, int, tuple[int, ...]]] = []
+        self._run = jax.jit(self._packed)
+
+    def _packed(self, *args: Any) -> list[Any]:
+        """Return the leaves of the answer in few arrays; it is traced once, which notes where each leaf is."""
+        import jax.numpy as jnp
+
+        answer = self._fn(*args)
+        self._shape = tree_map(lambda _: 0, answer)
+        flat = [jnp.asarray(x) for x in leaves(answer)]
+        shared = sorted({str(x.dtype) for x in flat if x.size <= _SMALL})
+        packs: list[list[Any]] = [[] for _ in shared]
+        places = []
+        for x in flat:
+            number = shared.index(str(x.dtype)) if x.size <= _SMALL else len(packs)
+            if number == len(packs):
+                packs.append([])
+            places.append((number, sum(y.size for y in packs[number]), x.shape))
+            packs[number].append(x)
+        self._places = places
+        return [xs[0] if len(xs) == 1 else jnp.concatenate([x.reshape(-1) for x in xs]) for xs in packs]
+
+    def __call__(self, *args: Any) -> Any:
+        arrays = [np.array(x) for x in self._run(*args)]
+        flat = [arrays[number].reshape(-1) for number, _, _ in self._places]
+        parts = (
+            torch.from_numpy(x[start : start + math.prod(shape)].reshape(shape))
+            for x, (_, start, shape) in zip(flat, self._places, strict=True)
+        )
+        return unflatten(self._shape, parts)

@@ -20,6 +20,10 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply fn to every leaf of one or several trees of the same shape; None stays None."""
     if tree is None:
         return None
+    if not rest and isinstance(tree, _SEQUENCES):
+        # In most cases the parts are arrays, and no call of this function is made for each of them.
+        mapped = [fn(x) if _NODES.get(type(x)) is False else tree_map(fn, x) for x in tree]
+        return type(tree)(*mapped) if hasattr(tree, "_fields") else type(tree)(mapped)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(tree_map(fn, *parts) for parts in zip(tree, *rest, strict=True)))
     if isinstance(tree, _SEQUENCES):

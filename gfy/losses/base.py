@@ -150,8 +150,9 @@ def _staged(loss: Loss, v: Input) -> Callable[..., tuple[Array, Solution | None]
     A function that the user wrote may have captured arrays that change between calls. A loss with such a function is
     therefore not staged as a whole.
     """
-    backend = backend_of(v)
-    if type(loss.problem.energy).closed is Energy.closed and (backend.staged or patience() is not None):
+    backend, energy = backend_of(v), loss.problem.energy
+    fixed = type(energy).closed is Energy.closed or portable(energy)
+    if fixed and (backend.staged or patience() is not None):
         try:
             return _remembered(loss, backend.name)
         except TypeError:  # A part of the loss cannot be hashed, so the staged function cannot be kept.

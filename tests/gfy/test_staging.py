@@ -129,6 +129,58 @@ def test_the_gradient_of_a_mean_is_that_of_torch(rng: np.random.Generator) -> No
         torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-10)
 
 
+def test_energies_that_may_hold_a_function_are_staged_where_they_hold_none(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = gfy.InnerProblem(gfy.Metric(), gfy.SquaredNorm(0.1), gfy.Box(0.0, 1.0))
+    v = torch.tensor(rng.uniform(size=(3, 4)), requires_grad=True)
+    y, loss = torch.tensor(rng.uniform(size=(3, 4))), gfy.FenchelYoungLoss(problem)
+    calls, found = staged_calls(monkeypatch), []
+    for after in (None, 0.0):
+        with gfy.staging(after):
+            for _ in range(2):
+                values = loss(gfy.Metric.Input(v), y)
+            found.append((values.detach(), torch.autograd.grad(values.sum(), v)[0]))
+    assert 2 in calls, "the loss of v and y is staged as a whole, and not its solve alone"
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
+
+
+def test_a_graph_that_is_kept_gives_a_gradient_of_its_own_each_time(rng: np.random.Generator) -> None:
+    """The first gradient belongs to the caller, who may write to it."""
+    v, y = inputs(rng)
+    with gfy.staging(0.0):
+        for _ in range(2):
+            value = LOSS(v, y).sum()
+        first = torch.autograd.grad(value, list(v), retain_graph=True)
+        kept = [x.clone() for x in first]
+        for x in first:
+            x.zero_()
+        for one, two in zip(torch.autograd.grad(value, list(v)), kept, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-14)
+
+
+def test_small_answers_share_memory_with_each_other_and_not_with_large_ones() -> None:
+    """A loss that is kept must not keep the gradient of a large U in memory."""
+
+    def fn(x: Any) -> tuple[Any, Any]:
+        rows = x.sum(-1)
+        return rows, (rows > 0, x.reshape(-1)[:6].reshape(2, 3))
+
+    measured, x = torch_staged.Measured(fn), torch.arange(6000.0, dtype=torch.float64).reshape(60, 100)
+    with gfy.staging(0.0):
+        for _ in range(2):
+            given = x.clone().requires_grad_()
+            values, (flags, part) = measured(given)
+        (slope,) = torch.autograd.grad(values.sum(), [given])
+    torch.testing.assert_close(values.detach(), x.sum(-1))
+    assert flags.dtype == torch.bool
+    assert flags.all()
+    torch.testing.assert_close(part.detach(), x[0, :6].reshape(2, 3))
+    torch.testing.assert_close(slope, torch.ones_like(x))
+    assert part.data_ptr() == values.data_ptr() + values.nbytes, "one piece of memory holds the small ones"
+    assert slope.data_ptr() != part.data_ptr() + part.nbytes, "and the large one has its own"
+
+
 def test_second_derivatives_are_refused_and_written_inputs_told_as_in_torch(rng: np.random.Generator) -> None:
     v, y = inputs(rng)
     found = []

@@ -10,6 +10,7 @@ import gfy
 import solvers
 from gfy.numerics import native
 from gfy.protocols import default_solver
+from solvers import measured
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,36 @@ def test_dense_quadratic_energies_go_to_compiled_code(
         assert (certificate.gap <= 1e-10 * np.maximum(1, np.abs(certificate.value))).all()
     monkeypatch.setattr(native, "installed", lambda: False)
     assert solvers.Auto().choose(problem, v).solver.name == "ProjectedGradient"
+
+
+@pytest.mark.parametrize("framework", ["jax", "torch"])
+def test_the_choice_follows_the_rows_of_the_nearest_measured_size(
+    framework: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(framework)
+    pytest.importorskip("numba")
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+
+    def chosen(k: int) -> solvers.auto.Choice:
+        A = rng.normal(size=(2, k, k))
+        v = gfy.LinearQuadratic.Input(rng.normal(size=(2, k)), -A @ A.swapaxes(1, 2))
+        return solvers.Auto().choose(problem, problems.place(v, framework))
+
+    form = {"U": "dense", "omega": "quadratic", "total": "free", "rank": 0, "framework": framework}
+    slow = {**form, "k": 8, "settings": 4, "times": {"ActiveSet": 2.5, "ProjectedGradient": 1.0}}
+    level = {**form, "k": 32, "settings": 9, "times": {"ActiveSet": 1.2, "ProjectedGradient": 1.0}}
+    other = {**slow, "total": "fixed", "k": 30}
+    monkeypatch.setattr(measured, "entries", lambda: (slow, level, other))
+    assert chosen(9).solver.name.startswith("ProjectedGradient")
+    assert (
+        f"measured at k = 8 in {framework}: ActiveSet took 2.5 times as long (4 settings)" in chosen(9).reason
+    )
+    assert chosen(30).solver.name == "ActiveSet", (
+        "solvers that are level are chosen by the number of operations"
+    )
+    assert "measured at k = 32" in chosen(30).reason
+    assert "measured" not in chosen(1).reason, "no measured size is near"
+    assert chosen(1).solver.name == "ActiveSet"
 
 
 def test_smooth_energies_take_steps_of_one_gradient() -> None:

@@ -57,3 +57,28 @@ def test_a_store_without_auto_is_a_sentence(
     monkeypatch.setattr("bench.store.load", lambda path: both)
     assert auto_choice.main(["some.sqlite"]) == 1
     assert "0 of 1 settings" in capsys.readouterr().out
+
+
+def test_what_auto_chooses_by_is_what_the_command_makes_of_the_published_rows() -> None:
+    from bench.store import load
+    from solvers.measured import FILE
+
+    store = Path(__file__).parents[3] / "docs" / "results" / "full.sqlite"
+    made = auto_choice.text_of(auto_choice.measured_sizes(load(store)))
+    assert made == FILE.read_text("utf-8"), (
+        "run python -m bench.gates.auto_choice docs/results/full.sqlite --write"
+    )
+
+
+def test_times_are_medians_over_the_settings_that_all_solvers_met() -> None:
+    params = '{"batch": 2, "k": 5}'
+    given = rows(
+        ("one", "ActiveSet", 1e-3, "ok"), ("one", "ProjectedGradient", 4e-3, "ok"),
+        ("two", "ActiveSet", 1e-3, "ok"), ("two", "ProjectedGradient", 2e-3, "ok"),
+        ("three", "ActiveSet", 3e-3, "ok"), ("three", "ProjectedGradient", 1e-3, "not converged"),
+        ("four", "ActiveSet", 1e-3, "ok"), ("four", "ProjectedGradient", 9e-3, "ok"),
+    ).assign(family="quadratic-gini-box", problem_params=params)  # fmt: skip
+    (entry,) = auto_choice.measured_sizes(given)
+    assert entry["times"] == {"ActiveSet": 1.0, "ProjectedGradient": 4.0}
+    assert (entry["settings"], entry["U"], entry["total"], entry["k"]) == (3, "dense", "free", 5)
+    assert auto_choice.measured_sizes(given.assign(device="cuda")) == []
