@@ -22,13 +22,26 @@ def installed() -> bool:
 
 
 def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers."""
+    """Mark a loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers.
+
+    Its callers own all arrays, and it makes none, neither of an address. It therefore counts no references to them:
+    each count is an atomic operation, and without them a solve with 14 coordinates takes a sixth to a fifth less time.
+    """
+    return _part(loop, _nrt=False)
+
+
+def reader(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a loop that compiled code calls as `piece` does, where it makes arrays of addresses (`carray`)."""
+    return _part(loop)
+
+
+def _part(loop: Callable[..., Any], **options: bool) -> Callable[..., Any]:
     # The import takes half a second, so modules of compiled loops are imported at their first use.
     import numba
 
     # Python never calls it, so it needs no wrapper
     alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM, **alone)(loop)
+    return numba.njit(nogil=True, error_model="numpy", fastmath=FREEDOM, **alone, **options)(loop)
 
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:

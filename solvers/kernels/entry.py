@@ -23,10 +23,10 @@ import numpy as np
 from numba import carray, cfunc, types
 
 from gfy.numerics import native
-from gfy.numerics.native import FREEDOM, piece
+from gfy.numerics.native import FREEDOM, reader
 from gfy.protocols import Result
 from solvers.kernels import frame as f
-from solvers.kernels.memory import widen, write_one
+from solvers.kernels.memory import read_one, write_one
 from solvers.kernels.threads import TABLE, run_at, start_at, table, wait
 from solvers.kernels.vectors import address, doubles, floats, longs
 
@@ -50,7 +50,7 @@ _OUTSIDE = {
 }  # fmt: skip
 
 
-@piece
+@reader
 def launch(F, slots, method, wanted):
     """Fill in what is left of a frame and do its work on as many threads as are wanted."""
     count = F[f.COUNT]
@@ -70,13 +70,12 @@ def launch(F, slots, method, wanted):
         wait(address(slots) + 8 * i)
 
 
-@piece
+@reader
 def add_losses(F):
     """Write the sum of the losses divided by SHARE."""
-    total, wide, one = 0.0, F[f.SIZE] == 8, np.empty(1)
+    total, wide = 0.0, F[f.SIZE] == 8
     for example in range(F[f.COUNT]):
-        widen(F[f.LOSS] + F[f.SIZE] * example, wide, 1, one)
-        total += one[0]
+        total += read_one(wide, F[f.LOSS] + F[f.SIZE] * example)
     write_one(total / F[f.SHARE], wide, F[f.SUM])
 
 

@@ -27,15 +27,13 @@ def gather(U, sign, which, n, T):
     rows = n + -n % 4
     panels, whole = (rows + 2 + 7) // 8, n // 8
     for a in range(n):
-        row = U[which[a]]
+        i = which[a]
         for panel in range(a // 8, whole):
-            P, first = T[panel, a], 8 * panel
             for t in range(8):
-                P[t] = sign * row[which[first + t]]
+                T[panel, a, t] = sign * U[i, which[8 * panel + t]]
         for panel in range(whole, panels):
-            P, first = T[panel, a], 8 * panel
             for t in range(8):
-                P[t] = sign * row[which[first + t]] if first + t < n else 0.0
+                T[panel, a, t] = sign * U[i, which[8 * panel + t]] if 8 * panel + t < n else 0.0
     for a in range(n, rows):
         for panel in range(a // 8, panels):
             for t in range(8):
@@ -64,15 +62,15 @@ def factor(T, n, columns, C):
             C[t] = 0.0
         C[0] = C[2] = C[5] = C[9] = 1.0
         tile(left, panel, i, coefficients, panel + 64 * i)
-        P, at = T[own, i : i + 4, o : o + 4], 0
+        at = 0
         for r in range(4):
             for s in range(r):
-                x = P[s, r]
+                x = T[own, i + s, o + r]
                 for t in range(s):
                     x -= C[r * (r + 1) // 2 + t] * C[s * (s + 1) // 2 + t]
                 C[at] = x * C[s * (s + 3) // 2]
                 at += 1
-            x = P[r, r]
+            x = T[own, i + r, o + r]
             for t in range(r):
                 x -= C[r * (r + 1) // 2 + t] ** 2
             if not x > 0.0:
@@ -82,7 +80,7 @@ def factor(T, n, columns, C):
             at += 1
         tile(left, panel, 0, coefficients, panel + 64 * i)
         for r in range(4):
-            P[r, r] = C[r * (r + 3) // 2]
+            T[own, i + r, o + r] = C[r * (r + 3) // 2]
         for other in range(own + 1, panels):
             panel = base + other * size
             tile(left, panel, i, coefficients, panel + 64 * i)
@@ -97,13 +95,13 @@ def back(T, n, column, y, x):
     for i in range(rows):
         y[i] = T[J, i, o]
     for panel in range((rows + 7) // 8 - 1, -1, -1):
-        P, first = T[panel], 8 * panel
+        first = 8 * panel
         end = min(first + 8, rows)
         for i in range(end, first + 8):
             x[i] = 0.0
         for i in range(end - 1, first - 1, -1):
             t = y[i]
             for j in range(i + 1, end):
-                t -= P[i, j - first] * x[j]
-            x[i] = t * P[i, i - first]
-        take_products(address(y), address(P), address(x) + 8 * first, first)
+                t -= T[panel, i, j - first] * x[j]
+            x[i] = t * T[panel, i, i - first]
+        take_products(address(y), address(T) + 64 * T.shape[1] * panel, address(x) + 8 * first, first)

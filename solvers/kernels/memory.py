@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from gfy.numerics.native import piece
+from gfy.numerics.native import piece, reader
 from solvers.kernels.vectors import doubles, floats
 
 
-@piece
+@reader
 def widen(source, wide, count, out):
     """Read count numbers of either dtype as float64."""
     if wide:
@@ -23,7 +23,7 @@ def widen(source, wide, count, out):
             out[i] = single[i]
 
 
-@piece
+@reader
 def narrow(x, wide, target):
     """Write numbers in either dtype; x becomes what was written."""
     count = x.shape[0]
@@ -51,7 +51,13 @@ def fill(x, value):
         x[j] = value
 
 
-@piece
+@reader
+def read_one(wide, source):
+    """Return one number of either dtype as float64."""
+    return carray(doubles(source), 1)[0] if wide else np.float64(carray(floats(source), 1)[0])
+
+
+@reader
 def write_one(x, wide, target):
     """Write one number of either dtype."""
     if wide:

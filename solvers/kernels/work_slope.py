@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from gfy.numerics.native import piece
+from gfy.numerics.native import reader
 from solvers.kernels import frame as f
 from solvers.kernels.memory import narrow, widen
 from solvers.kernels.threads import fetch_add
 from solvers.kernels.vectors import doubles, floats, longs
 
 
-@piece
+@reader
 def outer(p, q, y, r, wide, target):
     """Write q p^T - r y^T with rows of p and y, [n, k] for q and r [n]."""
     n, k = q.shape[0], p.shape[0]
@@ -34,7 +34,7 @@ def outer(p, q, y, r, wide, target):
                 single[i, j] = q[i] * p[j] - r[i] * y[j]
 
 
-@piece
+@reader
 def along(address, wide, n, p, y, s, t):
     """Compute s = A^T p and t = A^T y, for A [k, n] of either dtype."""
     for i in range(n):
