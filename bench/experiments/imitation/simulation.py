@@ -66,7 +66,7 @@ class Simulation:
         self._model = self._env.model
         self._data = [mujoco.MjData(self._model) for _ in range(threads)]
         parts = mujoco.mjtState
-        # A step depends on nothing else: no model here has a mocap body, and no force is applied from outside.
+        # A step depends on nothing else, as there are no mocap bodies here and no forces from outside.
         spec = parts.mjSTATE_FULLPHYSICS | parts.mjSTATE_WARMSTART | parts.mjSTATE_CTRL
         self._spec = int(spec)
         self._states = np.zeros((slots, mujoco.mj_stateSize(self._model, self._spec)))
@@ -102,7 +102,9 @@ class Simulation:
         numbers = slots.tolist()
         chunks = itertools.count()  # `next` is atomic here, so that each thread takes the next free chunk
         first, *others = self._data
-        jobs = [self._pool.submit(self._advance, data, numbers, chunks) for data in others] if self._pool else []
+        jobs = (
+            [self._pool.submit(self._advance, data, numbers, chunks) for data in others] if self._pool else []
+        )
         self._advance(first, numbers, chunks)
         for job in jobs:
             job.result()
