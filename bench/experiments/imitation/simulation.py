@@ -4,7 +4,8 @@ gymnasium's `step` spends a third to a half of its time in Python around the sim
 supplies the model, the constants of its reward and every reset. The state of each episode is a row of one array, and
 each thread has one `MjData`, into which it loads a state, steps and reads the state back (MuJoCo releases the
 interpreter lock). The memory of one `MjData` stays in the processor's cache; that of an `MjData` per episode does not,
-and a step of HalfCheetah took twice as long. Observations, rewards and falls are computed for all episodes at once. A
+and on a busy machine a step of HalfCheetah took twice as long. Observations, rewards and falls are computed for all
+episodes at once. A
 test compares this with `gymnasium.make(...).step`, state by state, over whole episodes.
 
 Shapes: observations [n, d] float64, actions [n, k] in [-1, 1], rewards [n], fallen [n], where n counts
