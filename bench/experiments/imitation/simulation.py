@@ -1,9 +1,12 @@
 """Step many MuJoCo environments of one task at once: the states of gymnasium's own, at the simulator's speed.
 
 gymnasium's `step` spends a third to a half of its time in Python around the simulator. Here one gymnasium environment
-supplies the model, the constants of its reward and every reset. Each episode has an `MjData` of its own; threads step
-them (MuJoCo releases the interpreter lock), and observations, rewards and falls are computed for all episodes at once.
-A test compares this with `gymnasium.make(...).step`, state by state.
+supplies the model, the constants of its reward and every reset. The state of each episode is a row of one array, and
+each thread has one `MjData`, into which it loads a state, steps and reads the state back (MuJoCo releases the
+interpreter lock). The memory of one `MjData` stays in the processor's cache; that of an `MjData` per episode does not,
+and on a busy machine a step of HalfCheetah took twice as long. Observations, rewards and falls are computed for all
+episodes at once. A
+test compares this with `gymnasium.make(...).step`, state by state, over whole episodes.
 
 Shapes: observations [n, d] float64, actions [n, k] in [-1, 1], rewards [n], fallen [n], where n counts
 episodes.
@@ -62,64 +65,67 @@ class Simulation:
         self._env = make_environment(task).unwrapped
         self._mujoco = mujoco
         self._model = self._env.model
-        self._data = [mujoco.MjData(self._model) for _ in range(slots)]
-        self._ctrl = [data.ctrl for data in self._data]
-        self._state = [(data.qpos, data.qvel) for data in self._data]
-        self._qpos = np.zeros((slots, self._model.nq))
-        self._qvel = np.zeros((slots, self._model.nv))
+        self._data = [mujoco.MjData(self._model) for _ in range(threads)]
+        parts = mujoco.mjtState
+        # A step depends on nothing else, as there are no mocap bodies here and no forces from outside.
+        spec = parts.mjSTATE_FULLPHYSICS | parts.mjSTATE_WARMSTART | parts.mjSTATE_CTRL
+        self._spec = int(spec)
+        self._states = np.zeros((slots, mujoco.mj_stateSize(self._model, self._spec)))
+        self._rows = list(self._states)
+        self._qpos, self._qvel, self._ctrl = (
+            self._columns(part) for part in (parts.mjSTATE_QPOS, parts.mjSTATE_QVEL, parts.mjSTATE_CTRL)
+        )
         self._forces = task.name == "ant"  # only Ant's reward reads the contact forces
         self._x = np.zeros(slots)
         self._contact = np.zeros(slots)
-        self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def _columns(self, part: Any) -> np.ndarray:
+        """Return a view of one part of all states, whose parts stand in the order of their bits."""
+        size = lambda spec: self._mujoco.mj_stateSize(self._model, spec)  # noqa: E731
+        first = size(self._spec & (int(part) - 1))
+        return self._states[:, first : first + size(int(part))]
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         """Start one episode per seed, as `env.reset(seed=seed)` does, and return the observations [n, d]."""
-        if len(seeds) > len(self._data):
-            raise GfyValueError(f"{len(seeds)} seeds were given to a simulation of {len(self._data)} slots.")
+        if len(seeds) > len(self._rows):
+            raise GfyValueError(f"{len(seeds)} seeds were given to a simulation of {len(self._rows)} slots.")
         for slot, seed in enumerate(seeds):
             self._env.reset(seed=int(seed))
-            data = self._data[slot]
-            self._mujoco.mj_resetData(self._model, data)
-            data.qpos[:], data.qvel[:] = self._env.data.qpos, self._env.data.qvel
-            self._mujoco.mj_forward(self._model, data)
-            self._read(slot)
+            self._read(self._env.data, slot)
         return self._observations(np.arange(len(seeds)))
 
     def step(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Take one environment step of the episodes in `slots`: return observations, rewards, and which have fallen."""
         actions = np.asarray(actions, dtype=np.float64)
         before = self._x[slots]
+        self._ctrl[slots] = actions
         numbers = slots.tolist()
-        if self._pool is None:
-            self._advance(numbers, actions, itertools.count())
-        else:
-            chunks = itertools.count()  # `next` is atomic here, so that each thread takes the next free chunk
-            jobs = [
-                self._pool.submit(self._advance, numbers, actions, chunks) for _ in range(self._threads - 1)
-            ]
-            self._advance(numbers, actions, chunks)
-            for job in jobs:
-                job.result()
+        chunks = itertools.count()  # `next` is atomic here, so that each thread takes the next free chunk
+        first, *others = self._data
+        jobs = (
+            [self._pool.submit(self._advance, data, numbers, chunks) for data in others] if self._pool else []
+        )
+        self._advance(first, numbers, chunks)
+        for job in jobs:
+            job.result()
         speed = (self._x[slots] - before) / self._env.dt
         healthy = self._healthy(slots)
         return self._observations(slots), self._rewards(slots, actions, speed, healthy), ~healthy
 
-    def _advance(self, slots: list[int], actions: np.ndarray, chunks: itertools.count[int]) -> None:
-        model, frames = self._model, self._env.frame_skip
-        step, forces = self._mujoco.mj_step, self._mujoco.mj_rnePostConstraint
+    def _advance(self, data: Any, slots: list[int], chunks: itertools.count[int]) -> None:
+        model, frames, spec = self._model, self._env.frame_skip, self._spec
+        load, step, forces = self._mujoco.mj_setState, self._mujoco.mj_step, self._mujoco.mj_rnePostConstraint
         while (start := next(chunks) * CHUNK) < len(slots):
-            for row in range(start, min(start + CHUNK, len(slots))):
-                slot = slots[row]
-                self._ctrl[slot][:] = actions[row]
-                step(model, self._data[slot], frames)
+            for slot in slots[start : start + CHUNK]:
+                load(model, data, self._rows[slot], spec)
+                step(model, data, frames)
                 if self._forces:
-                    forces(model, self._data[slot])
-                self._read(slot)
+                    forces(model, data)
+                self._read(data, slot)
 
-    def _read(self, slot: int) -> None:
-        data = self._data[slot]
-        self._qpos[slot], self._qvel[slot] = self._state[slot]
+    def _read(self, data: Any, slot: int) -> None:
+        self._mujoco.mj_getState(self._model, data, self._rows[slot], self._spec)
         if self._forces:
             low, high = self._env._contact_force_range
             self._x[slot] = data.xpos[self._env._main_body, 0]

@@ -66,7 +66,7 @@ def train(
     keys = jax.vmap(jax.random.key)(jnp.asarray([run.seed for run in runs])) if noisy else None
     drawn = [model.initial(run.seed) for run in runs]
     theta = {name: jnp.asarray(np.stack([one[name] for one in drawn])) for name in drawn[0]}
-    advance, start = _program(model, noisy)
+    advance, start = _program(model)
     state = start(theta)
     batches = [np.random.default_rng([run.seed, 1]) for run in runs]
     losses = np.zeros(len(runs))
@@ -87,10 +87,10 @@ def train(
 
 
 @lru_cache(maxsize=8)
-def _program(model: Model, noisy: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _program(model: Model) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the compiled chunk of steps and the optimizer's start; they are kept, since many cells share a model.
 
-    A noisy program also takes the runs' noises [R], their keys [R] and the numbers of the steps.
+    Where runs have noise, the chunk also takes their noises [R], their keys [R] and the numbers of the steps.
     """
     import jax
     import jax.numpy as jnp
@@ -108,30 +108,22 @@ def _program(model: Model, noisy: bool = False) -> tuple[Callable[..., Any], Cal
         change, state = adam.update(slope, state)
         return jax.tree.map(lambda a, b: a - rate * b, one, change), state, value
 
-    @jax.jit
-    def advance(theta: Parameters, state: Any, rates: Any, decays: Any, x: Any, y: Any, rows: Any) -> Any:
-        def step(carry: Any, chosen: Any) -> Any:
-            theta, state, value = jax.vmap(single)(*carry, rates, decays, x[chosen], y[chosen])
-            return (theta, state), value
-
-        (theta, state), curve = jax.lax.scan(step, (theta, state), rows)
-        return theta, state, curve
-
     def disturbed(x: Any, noise: Any, key: Any, number: Any) -> Any:
         return x + noise * jax.random.normal(jax.random.fold_in(key, number), x.shape, x.dtype)
 
     @jax.jit
-    def advance_noisy(
-        theta: Parameters, state: Any, rates: Any, decays: Any, x: Any, y: Any, rows: Any, noises: Any, keys: Any,
-        numbers: Any,
-    ) -> Any:  # fmt: skip
+    def advance(
+        theta: Parameters, state: Any, rates: Any, decays: Any, x: Any, y: Any, rows: Any, *noise: Any
+    ) -> Any:
         def step(carry: Any, at: Any) -> Any:
-            chosen, number = at
-            seen = jax.vmap(disturbed, in_axes=(0, 0, 0, None))(x[chosen], noises, keys, number)
+            chosen, *number = at
+            seen = x[chosen]
+            if noise:
+                seen = jax.vmap(disturbed, in_axes=(0, 0, 0, None))(seen, *noise[:2], *number)
             theta, state, value = jax.vmap(single)(*carry, rates, decays, seen, y[chosen])
             return (theta, state), value
 
-        (theta, state), curve = jax.lax.scan(step, (theta, state), (rows, numbers))
+        (theta, state), curve = jax.lax.scan(step, (theta, state), (rows, *noise[2:]))
         return theta, state, curve
 
-    return (advance_noisy if noisy else advance), jax.vmap(adam.init)
+    return advance, jax.vmap(adam.init)

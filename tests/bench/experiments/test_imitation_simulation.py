@@ -16,30 +16,42 @@ from bench.experiments.imitation.tasks import TASKS, find_task, find_tasks
 from gfy.errors import GfyValueError
 
 
+def hold(seen: np.ndarray, actions: int) -> np.ndarray:
+    """A controller that pushes every joint back; a hopper stands for longer under it than under random actions."""
+    angles, speeds = seen[:, 1 : 1 + actions], seen[:, -actions:]
+    return np.clip(-2 * angles - 0.3 * speeds, -1, 1)
+
+
 @pytest.mark.parametrize("name", list(TASKS))
-def test_states_rewards_and_falls_are_gymnasiums(name: str, rng: np.random.Generator) -> None:
+def test_states_rewards_and_ends_are_gymnasiums_over_whole_episodes(
+    name: str, rng: np.random.Generator
+) -> None:
     task = TASKS[name]
-    seeds = np.array([11, 7, 3])
+    seeds = np.array([11, 7, 3, 5])
     envs = [make_environment(task) for _ in seeds]
-    with Simulation(task, slots=4, threads=2) as simulation:
+    with Simulation(task, slots=5, threads=2) as simulation:
         got = simulation.reset(seeds)
         expected = np.stack([env.reset(seed=int(s))[0] for env, s in zip(envs, seeds, strict=True)])
         np.testing.assert_array_equal(got, expected)
-        active, falls = np.arange(3), 0
-        for _ in range(60):
-            actions = rng.uniform(-1, 1, (len(active), task.actions))
+        active, falls = np.arange(4), 0
+        for number in range(1, simulation.horizon + 1):
+            # Half of the episodes have random actions, and half are held up for as long as this goes.
+            actions = np.where(
+                active[:, None] % 2, hold(got, task.actions), rng.uniform(-1, 1, (len(active), task.actions))
+            )
             got, rewards, fallen = simulation.step(active, actions)
             for row, slot in enumerate(active):
-                seen, reward, ended, _, _ = envs[slot].step(actions[row])
+                seen, reward, ended, cut, _ = envs[slot].step(actions[row])
                 np.testing.assert_array_equal(got[row], seen)
-                assert rewards[row] == pytest.approx(reward, abs=1e-12)
+                assert rewards[row] == pytest.approx(reward, rel=1e-13, abs=1e-13)
                 assert bool(fallen[row]) == ended
+                assert cut == (number == simulation.horizon)
             falls += int(fallen.sum())
-            active = active[~fallen]  # from here on only some slots are stepped
+            got, active = got[~fallen], active[~fallen]  # from here on only some slots are stepped
             if len(active) == 0:
                 break
-    if name in ("hopper", "walker2d"):
-        assert falls == 3, "random actions make these fall within 60 steps"
+    assert (number == simulation.horizon) == (name in ("halfcheetah", "hopper")), "these run to their end"
+    assert (falls > 0) == (name != "halfcheetah")
 
 
 def test_returns_do_not_depend_on_threads_or_on_the_company() -> None:
@@ -108,7 +120,7 @@ def test_what_the_simulator_warns_of_is_logged_and_no_file_is_left(
     task = find_task("ant")
     with Simulation(task, slots=2, threads=2) as simulation:
         simulation.reset(np.array([1, 2]))
-        simulation._data[1].qvel[:] = 1e12  # no simulator stands this
+        simulation._qvel[1] = 1e12  # no simulator stands this
         with caplog.at_level("WARNING"):
             simulation.step(np.arange(2), np.zeros((2, task.actions)))
     assert "MuJoCo" in caplog.text
