@@ -114,8 +114,8 @@ def text_of(entries: list[dict[str, Any]]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gates.auto_choice", description=__doc__)
     parser.add_argument("store", type=Path, help="Read this result file of a comparison.")
-    parser.add_argument("--write", action="store_true",
-                        help="Write what Auto chooses by, from the rows of this file, and compare nothing.")  # fmt: skip
+    how = "Write what Auto chooses by, from the rows of this file, and compare nothing."
+    parser.add_argument("--write", action="store_true", help=how)
     asked = parser.parse_args(argv)
     from bench.store import load
 

@@ -34,7 +34,7 @@ class AtOnce:
         `check(v)` is called once per shape of v. It raises where v cannot be used, and returns whether each call has
         to check that U is negative semi-definite.
         """
-        return call.solve_at_once(problem, v, p0, stop, lambda v: self._served(problem, v), check)
+        return call.solve_at_once(problem, v, p0, stop, self, check)
 
     def whole_loss(
         self,
@@ -51,8 +51,8 @@ class AtOnce:
         `check(v, y)` is called once per shape. It raises where they cannot be used, and returns what `check` of
         `at_once` returns.
         """
-        served = lambda v: self._served(problem, v)  # noqa: E731
-        return call.whole_loss(problem, stop, target_tol, reduction, served, check)
+        return call.whole_loss(problem, stop, target_tol, reduction, self, check)
 
-    def _served(self, problem: InnerProblem, v: Input) -> bool:
+    def served_at_once(self, problem: InnerProblem, v: Input) -> bool:
+        """Return whether the compiled calls of this class read v and are how this solver solves the problem."""
         return type(v) is getattr(problem.energy, "Input", None) and self.compiled(problem, v)

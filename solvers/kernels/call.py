@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from gfy.numerics import native
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Result, Solution, Stop
 from solvers.kernels import frame
+
+if TYPE_CHECKING:
+    from solvers.kernels.at_once import AtOnce
 
 Framework = Callable[[InnerProblem, Input, Array | None, Stop], Solution]
 
@@ -146,7 +149,7 @@ def solve_at_once(
     v: Input,
     p0: Array | None,
     stop: Stop,
-    served: Callable[[Input], bool],
+    solver: AtOnce,
     check: Callable[[Input], bool] | None = None,
 ) -> Solution | None:
     """Return the solution by a call that was made for the shapes of v, where the framework has one; else None.
@@ -157,7 +160,7 @@ def solve_at_once(
         return None
     if not type(v[0]).__module__.startswith("torch"):
         return None
-    found: Solution | None = _torch_direct().solve(problem, v, p0, stop, served, check)
+    found: Solution | None = _torch_direct().solve(problem, v, p0, stop, solver, check)
     return found
 
 
@@ -171,7 +174,7 @@ def whole_loss(
     stop: Stop,
     target_tol: float,
     reduction: str,
-    served: Callable[[Input], bool],
+    solver: AtOnce,
     check: Callable[[Input, Array], bool],
 ) -> Callable[[Input, Array, Array | None, bool], Any] | None:
     """Return a function of v, y, p0 and whether the solution is wanted too: the Fenchel-Young loss in one call.
@@ -190,7 +193,7 @@ def whole_loss(
         if not made:
             made.append(
                 import_module("solvers.kernels.torch_loss").Loss(
-                    problem, stop, target_tol, reduction, served, check
+                    problem, stop, target_tol, reduction, solver, check
                 )
             )
         return made[0](v, y, p0, return_solution)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call
+
+if TYPE_CHECKING:
+    from solvers.kernels.at_once import AtOnce
 
 PLAIN, _WIDE = (torch.Tensor, torch.nn.Parameter), (torch.float32, torch.float64)
 _MOST = 512  # shapes that are kept, over all problems together
@@ -94,7 +97,7 @@ def solve(
     v: Any,
     p0: Any,
     stop: Stop,
-    served: Callable[[Any], bool],
+    solver: AtOnce,
     check: Callable[[Any], bool] | None = None,
 ) -> Solution | None:
     """Return the solution where every example is solved by one compiled call, and None where that is not known.
@@ -104,16 +107,16 @@ def solve(
         v: The energy's input; it is served where its leaves are plain tensors of the host in one batch axis.
         p0: A start like p, or None.
         stop: The stopping rule.
-        served: Called once per shape of v: whether compiled code is the caller's choice for it.
+        solver: The solver that asks; its `served_at_once` is called once per shape of v.
         check: Called once per shape of v: raises a sentence where v cannot be used, and returns whether each call
             has to see that U is negative semi-definite. None where v was checked before.
     """
 
     def make() -> Launch | None:
         concave = False if check is None else check(v)
-        return launch_of(problem, v, stop, concave=concave) if served(v) else None
+        return launch_of(problem, v, stop, concave=concave) if solver.served_at_once(problem, v) else None
 
-    ready = prepared(problem, v, p0, stop, (check is None,), make)
+    ready = prepared(problem, v, p0, stop, (solver, check is None), make)
     if ready is None:
         return None
     launch, u, matrix = ready

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from gfy.gradients.envelope import FIRST_ONLY
 from gfy.problem import InnerProblem
 from gfy.protocols import Solution, Stop
 from solvers.kernels import call, frame, host_call, torch_direct
+
+if TYPE_CHECKING:
+    from solvers.kernels.at_once import AtOnce
 
 _SCALES: dict[float, array[float]] = {}
 
@@ -30,24 +33,24 @@ class Loss:
         stop: The stopping rule.
         target_tol: How far outside C a target may lie.
         reduction: "none", "mean" or "sum" over the examples.
-        served: Asked with an input of new shapes: whether compiled code is the choice for it.
+        solver: The solver whose compiled calls are asked for; its `served_at_once` is called once per shape of v.
         check: Called with v and y of new shapes: raises a sentence where they cannot be used, and returns whether U has
             to be seen to be negative semi-definite in each call.
     """
 
     def __init__(
         self, problem: InnerProblem, stop: Stop, target_tol: float, reduction: str,
-        served: Callable[[Any], bool], check: Callable[[Any, Any], bool],
+        solver: AtOnce, check: Callable[[Any, Any], bool],
     ) -> None:  # fmt: skip
         self._problem, self._stop, self._tol, self._reduction = problem, stop, target_tol, reduction
-        self._served, self._check = served, check
+        self._solver, self._check = solver, check
 
     def __call__(self, v: Any, y: Any, p0: Any, return_solution: bool) -> Any | None:
         """Return the loss (and the solution), or None where it is to be computed step by step."""
         y = _target(y, v[0].dtype) if type(v[0]) in torch_direct.PLAIN else None
         if y is None:
             return None
-        more = (y.shape, self._tol)
+        more = (self._solver, y.shape, self._tol)
         ready = torch_direct.prepared(self._problem, v, p0, self._stop, more, lambda: self._made(v, y))
         if ready is None:
             return None
@@ -71,7 +74,7 @@ class Loss:
 
     def _made(self, v: Any, y: Any) -> torch_direct.Launch | None:
         concave = self._check(v, y)
-        if not self._served(v):
+        if not self._solver.served_at_once(self._problem, v):
             return None
         launch = torch_direct.launch_of(self._problem, v, self._stop, self._tol, concave)
         fits = launch is not None and y.shape == launch.shape and y.element_size() == launch.words[frame.SIZE]

@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 import gfy
+import solvers
 from gfy.numerics import native
 
 torch = pytest.importorskip("torch")
@@ -208,6 +209,22 @@ def test_a_solver_that_is_named_is_one_call_too(
     expected = gfy.FenchelYoungLoss(problem, solver=solver)._step_by_step(v, y)
     compiled_only(monkeypatch)
     torch.testing.assert_close(gfy.FenchelYoungLoss(problem, solver=solver)(v, y), expected)
+
+
+def test_a_solver_that_does_not_serve_is_refused_at_shapes_that_another_one_served() -> None:
+    _, leaves = inputs("rank 1")
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    v = gfy.Pairwise.Input(*map(torch.as_tensor, leaves))
+    refused = solvers.ClosedForm()
+    y = torch.as_tensor(targets(None))
+    gfy.argmax(problem, v)
+    gfy.FenchelYoungLoss(problem)(v, y)
+    with pytest.raises(gfy.UnsupportedError, match="ClosedForm"):
+        gfy.argmax(problem, v, solver=refused)
+    with pytest.raises(gfy.UnsupportedError, match="ClosedForm"):
+        refused.solve(problem, v)
+    with pytest.raises(gfy.UnsupportedError, match="ClosedForm"):
+        gfy.FenchelYoungLoss(problem, solver=refused)(v, y)
 
 
 def test_an_unsolved_example_is_told() -> None:
