@@ -20,18 +20,12 @@ from solvers.kernels import call
 from solvers.verdict import rounding_floor
 
 STOP = gfy.Stop(tol=1e-8, max_steps=40)
+# A loop that a user writes by hand claims what such a loop claims; comparisons count how often that is true.
+UNJUDGED = {"ByHand"}
 SOLVERS: dict[str, Any] = {
-    "Auto": solvers.Auto(),
-    "CoordinateAscent": solvers.CoordinateAscent(),
-    "DualNewton": solvers.DualNewton(),
-    "FrankWolfe": solvers.FrankWolfe(),
-    "InteriorPoint": solvers.InteriorPoint(),
-    "MirrorAscent": solvers.MirrorAscent(),
-    "ProjectedGradient": solvers.ProjectedGradient(),
+    **{name: getattr(solvers, name)() for name in solvers.__all__ if name not in UNJUDGED},
     "ProjectedGradient-spectral": solvers.ProjectedGradient("spectral"),
     "ProjectedNewton": solvers.ProjectedNewton(linear_solve="cholesky"),
-    "ProxsuiteQP": solvers.Proxsuite(),
-    "ScipyLBFGSB": solvers.ScipyLBFGSB(),
 }
 BOX = gfy.Box(0.0, 1.0)
 REGULARIZERS = (
@@ -78,36 +72,57 @@ def check(problem: Any, v: Any, found: Any, stop: gfy.Stop = STOP) -> np.ndarray
     return converged
 
 
-def walk(solver: Any, seeds: range, dtype: str) -> None:
-    served = 0
-    for seed in seeds:
+def walk(name: str, first: int, wanted: int, dtype: str, framework: str) -> None:
+    """Check as many problems as are wanted; those that the solver refuses are passed over."""
+    pytest.importorskip(framework)
+    solver, refusals = SOLVERS[name], []
+    for seed in range(first, first + 100 * wanted):
         rng = np.random.default_rng(seed)
         batch, k = int(rng.choice([1, 3, 70])), int(rng.choice([1, 2, 5, 9]))
         problem, v = draw(rng, batch, k)
-        if solver.unsupported(problem) is not None:
+        v = problems.place(v, framework, dtype)
+        try:
+            found = solver.solve(problem, v, stop=STOP)
+        except gfy.UnsupportedError as refusal:
+            refusals.append(str(refusal))
             continue
-        served += 1
-        v = problems.place(v, "torch", dtype)
-        check(problem, v, solver.solve(problem, v, stop=STOP))
-    assert served, "choose other seeds"
+        except gfy.GfyValueError as refusal:
+            # The reference computes in float64, and a U that was rounded to float32 may not be concave there.
+            assert dtype == "float32" and "claims to be concave" in str(refusal), refusal
+            refusals.append(str(refusal))
+            continue
+        check(problem, v, found)
+        wanted -= 1
+        if wanted == 0:
+            return
+    if all("not installed" in refusal for refusal in refusals):
+        pytest.skip(refusals[0])
+    assert name in NEVER, f"{wanted} further problems are wanted: {set(refusals)}"
+
+
+# These problems are quadratic on sets without a list of vertices, so that neither solver serves one of them.
+NEVER = {"ClosedForm", "PyepoFrankWolfe"}
 
 
 @pytest.mark.thin(5)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_converged_is_certified(name: str, dtype: str) -> None:
-    pytest.importorskip("torch")
-    if name == "ProxsuiteQP":
-        pytest.importorskip("proxsuite")
-    walk(SOLVERS[name], range(100, 108), dtype)
+    walk(name, 100, 6, dtype, "torch")
+
+
+@pytest.mark.thin(20)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_converged_is_certified_in_jax(name: str, dtype: str) -> None:
+    walk(name, 100, 3, dtype, "jax")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_converged_is_certified_at_length(name: str, dtype: str) -> None:
-    pytest.importorskip("torch")
-    walk(SOLVERS[name], range(1000, 1200), dtype)
+    walk(name, 1000, 150, dtype, "torch")
 
 
 @pytest.mark.parametrize("name", ["Auto", "DualNewton", "InteriorPoint"])
