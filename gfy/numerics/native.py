@@ -24,8 +24,8 @@ def installed() -> bool:
 def piece(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a loop that compiled code calls: it is compiled, and kept on disk, as a part of its callers.
 
-    Its callers own all arrays, and it makes none, neither of an address. It therefore counts no references to them:
-    each count is an atomic operation, and without them a solve with 14 coordinates takes a sixth to a fifth less time.
+    Its callers own all arrays, and it makes none of its own, so it counts no references to them. Each count would be an
+    atomic operation; without these a solve with 14 coordinates takes a sixth to a fifth less time.
     """
     return _part(loop, _nrt=False)
 

@@ -88,7 +88,8 @@ def walk(name: str, first: int, wanted: int, dtype: str, framework: str) -> None
             continue
         except gfy.GfyValueError as refusal:
             # The reference computes in float64, and a U that was rounded to float32 may not be concave there.
-            assert dtype == "float32" and "claims to be concave" in str(refusal), refusal
+            if dtype == "float64" or "claims to be concave" not in str(refusal):
+                raise
             refusals.append(str(refusal))
             continue
         check(problem, v, found)
