@@ -92,6 +92,7 @@ def families() -> dict[str, tuple[Any, Any]]:
         "spen relu": (problem(gfy.ConcaveSpen(), gfy.BinaryGini(), box), _spen(3, 5)),
         "spen": (problem(gfy.ConcaveSpen("softplus"), gfy.BinaryGini(), box), _spen(3, 5)),
         "spen not concave": (problem(gfy.Spen("softplus"), gfy.BinaryGini(), box), _spen(3, 5)),
+        "spen relu not concave": (problem(gfy.Spen("relu"), gfy.BinaryGini(), box), _spen(3, 5)),
         "icnn": (problem(gfy.InputConvexNetwork(), gfy.Shannon(), simplex), network),
         "metric": (problem(gfy.Metric(), gfy.SquaredNorm(0.1), box), gfy.Metric.Input(shape(3, 5))),
         "custom": (
