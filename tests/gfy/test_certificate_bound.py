@@ -424,5 +424,5 @@ def test_chains_are_bounded_by_their_own_conjugate() -> None:
         assert (found.gap >= maximum - found.value - rounding).all()
         solved = gfy.certify(problem, scores, omega.argmax(scores, chain.polytope()))
         assert (solved.gap <= 1e-13 * (np.abs(maximum) + gamma * chain.k)).all()
-    with pytest.raises(gfy.UnsupportedError, match="convex on marginals of a chain"):
+    with pytest.raises(gfy.UnsupportedError, match="convex only on the marginals of a chain"):
         gfy.InnerProblem(gfy.Bilinear(), gfy.ChainEntropy(chain), gfy.Box(0.0, 1.0))
