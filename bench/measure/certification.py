@@ -210,11 +210,11 @@ class Question(NamedTuple):
     limit_s: float
 
 
-class Court(NamedTuple):
+class Known(NamedTuple):
     """Hold the problem of a group and the reference of its gradient."""
 
     bench: Bench
-    known: Reference | str
+    reference: Reference | str
 
 
 def judge(asked: tuple[Any, ...], channel: Any) -> None:
@@ -228,30 +228,30 @@ def verdict(question: Question) -> dict[str, Any]:
     """Return certificate, status and gradient errors of a cell; every judged column is there, None where it
     is unknown."""
     cell, evidence, limit_s = question
-    court = _court(cell, limit_s)
+    known = _known_problem(cell, limit_s)
     tol, dtype = float(cell.columns["tol"]), str(cell.columns["dtype"])
     claims = cell.columns["gradient"] != "unrolled"
     first = Answer(**evidence["first"])
-    found = dict.fromkeys(JUDGED) | certificate_columns(court.bench, first, tol, dtype, claims)
+    found = dict.fromkeys(JUDGED) | certificate_columns(known.bench, first, tol, dtype, claims)
     if "gradient" in evidence and found["status"] in ("ok", "not converged"):
-        found |= gradient_columns(evidence["gradient"]["leaves"], court.known)
+        found |= gradient_columns(evidence["gradient"]["leaves"], known.reference)
     if "argmax" in evidence and found["status"] in ("ok", "not converged"):
-        found |= argmax_columns(evidence["argmax"]["leaves"], court.known)
+        found |= argmax_columns(evidence["argmax"]["leaves"], known.reference)
     if cell.columns["gradient"] == "envelope" and found["gap"] is not None:
-        found["grad_bound"] = envelope_bound(court.bench, first.p[-1], court.known, dtype)
+        found["grad_bound"] = envelope_bound(known.bench, first.p[-1], known.reference, dtype)
     if "last" in evidence and found["status"] == "ok":
-        last = certificate_columns(court.bench, Answer(**evidence["last"]), tol, dtype, claims)
+        last = certificate_columns(known.bench, Answer(**evidence["last"]), tol, dtype, claims)
         if last["status"] != "ok":
             found |= {"status": last["status"], "reason": f"in its last timed call: {last['reason']}"}
         else:
-            found |= _last_gradient(evidence["last_gradient"], found["grad_error"], court)
+            found |= _last_gradient(evidence["last_gradient"], found["grad_error"], known)
     return found
 
 
-def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: Court) -> dict[str, Any]:
+def _last_gradient(gradient: dict[str, Any], first_error: float | None, known: Known) -> dict[str, Any]:
     """Return nothing, or the status of a cell whose last timed gradient differs from its first one."""
-    leaves = court.bench.put_back(gradient["leaves"], gradient["number"])
-    columns = gradient_columns(leaves, court.known)
+    leaves = known.bench.put_back(gradient["leaves"], gradient["number"])
+    columns = gradient_columns(leaves, known.reference)
     if "status" in columns:
         return {"status": columns["status"], "reason": f"in its last timed call: {columns['reason']}"}
     error = columns.get("grad_error")
@@ -263,11 +263,11 @@ def _last_gradient(gradient: dict[str, Any], first_error: float | None, court: C
     return {"status": "not converged", "reason": reason}
 
 
-COURTS = 8  # problems; the judge keeps the references of this many, which groups of all frameworks share
-_courts: OrderedDict[str, Court] = OrderedDict()
+MOST_KNOWN = 8  # problems; the judge keeps the references of this many, which groups of all frameworks share
+_known_problems: OrderedDict[str, Known] = OrderedDict()
 
 
-def _court(cell: Cell, limit_s: float) -> Court:
+def _known_problem(cell: Cell, limit_s: float) -> Known:
     """Return the problem of a cell and its reference, made once for all frameworks where the energy is not
     bound to one."""
     from bench.measure.group import instance_of
@@ -276,17 +276,17 @@ def _court(cell: Cell, limit_s: float) -> Court:
     place = {n: cell.columns[n] for n in ("problem_params", "seed", "dtype")}
     name = canonical({"problem": cell.problem, **place})
     bound = {n: cell.columns[n] for n in ("backend", "device")}
-    for known in (name, canonical({"problem": cell.problem, **place, **bound})):
-        if known in _courts:
-            _courts.move_to_end(known)
-            return _courts[known]
+    for met in (name, canonical({"problem": cell.problem, **place, **bound})):
+        if met in _known_problems:
+            _known_problems.move_to_end(met)
+            return _known_problems[met]
     instance = instance_of(cell)
     if instance.problem.energy.array_api:
         bench = set_up(instance, "numpy", "cpu", str(cell.columns["dtype"]))
     else:
         bench = set_up(instance, bound["backend"], bound["device"], str(cell.columns["dtype"]))
         name = canonical({"problem": cell.problem, **place, **bound})
-    _courts[name] = Court(bench, reference(bench, limit_s))
-    while len(_courts) > COURTS:
-        _courts.popitem(last=False)
-    return _courts[name]
+    _known_problems[name] = Known(bench, reference(bench, limit_s))
+    while len(_known_problems) > MOST_KNOWN:
+        _known_problems.popitem(last=False)
+    return _known_problems[name]

@@ -34,7 +34,7 @@ def failure(status: str, reason: str) -> dict[str, Any]:
 
 
 @dataclass
-class Party:
+class Share:
     """Hold the cells of a group that share a worker."""
 
     group: Group
@@ -44,13 +44,13 @@ class Party:
     blank_deaths: int = 0
 
 
-def parties(group: Group) -> list[Party]:
+def shares(group: Group) -> list[Share]:
     """Return our cells together, and those of each foreign solver apart."""
     found: dict[str | None, dict[str, Cell]] = {}
     for cell in group.cells:
         stranger = cell.solver if cell.solver and is_stranger(cell.solver) else None
         found.setdefault(stranger, {})[cell.name] = cell
-    return [Party(group, stranger, cells) for stranger, cells in found.items()]
+    return [Share(group, stranger, cells) for stranger, cells in found.items()]
 
 
 class GroupRunner:
@@ -77,79 +77,79 @@ class GroupRunner:
         foreign = any(cell.problem and is_stranger(cell.problem) for cell in group.cells)
         if group.settings.fresh_worker:
             self.close()
-        active, order = parties(group), random.Random(group.label)
-        for party in active:
-            self._spare_slow(party, emit)
+        active, order = shares(group), random.Random(group.label)
+        for share in active:
+            self._spare_slow(share, emit)
         while active and not self._killed:
             order.shuffle(active)
-            active = [party for party in active if self._advance(party, emit)]
+            active = [share for share in active if self._advance(share, emit)]
         for name in [name for name in self._workers if name is not None or foreign]:
-            self._let_go(name)
+            self._end_worker(name)
         if foreign:
-            self._dismiss()
+            self._end_judge()
 
-    def _spare_slow(self, party: Party, emit: Emit) -> None:
+    def _spare_slow(self, share: Share, emit: Emit) -> None:
         """Skip what reached its limit at another seed of the same problem, where everything else is equal."""
         for slow in self._slow:
             work, tol, seed = _but_seed(slow), slow.columns.get("tol"), slow.columns.get("seed")
-            for name, cell in list(party.pending.items()):
+            for name, cell in list(share.pending.items()):
                 other = cell.columns.get("seed") != seed and _but_seed(cell) == work
                 if other and tol is not None and cell.columns["tol"] <= tol:
                     reason = f"not tried: with the seed {seed} it ran into its limit at the tolerance {tol:g}"
-                    emit(party.pending.pop(name), failure("timeout", reason))
+                    emit(share.pending.pop(name), failure("timeout", reason))
 
-    def _advance(self, party: Party, emit: Emit) -> bool:
-        """Let a party prepare its cells or run its round; return whether there is more to do."""
-        if party.events is None:
-            if not party.pending or self._stopping.is_set():
+    def _advance(self, share: Share, emit: Emit) -> bool:
+        """Let a share prepare its cells or run its round; return whether there is more to do."""
+        if share.events is None:
+            if not share.pending or self._stopping.is_set():
                 return False
-            party.events = self._begin(party)
-            end = self._listen(party, party.events, lambda cell, told: self._judged(party, cell, told, emit))
+            share.events = self._begin(share)
+            end = self._listen(share, share.events, lambda cell, told: self._judged(share, cell, told, emit))
         else:
             timed: list[tuple[Cell, Any]] = []  # these are judged after the round
             with self._quiet.alone(self):
-                self._workers[party.stranger].go()
-                end = self._listen(party, party.events, lambda cell, told: timed.append((cell, told)))
+                self._workers[share.stranger].go()
+                end = self._listen(share, share.events, lambda cell, told: timed.append((cell, told)))
             for cell, told in timed:
-                self._judged(party, cell, told, emit)
+                self._judged(share, cell, told, emit)
         if self._killed:
             return False  # this run killed the worker, so that its end says nothing about the cell
         if end.kind == "rest":
             return True
-        party.events = None
+        share.events = None
         if end.kind != "done":
-            self._let_go(party.stranger)  # a process in which something went wrong is not used again
-        return self._ended(party, end, emit)
+            self._end_worker(share.stranger)  # a process in which something went wrong is not used again
+        return self._ended(share, end, emit)
 
-    def _begin(self, party: Party) -> Iterator[Event]:
-        worker = self._workers.get(party.stranger)
+    def _begin(self, share: Share) -> Iterator[Event]:
+        worker = self._workers.get(share.stranger)
         if worker is None or not worker.alive():
-            self._let_go(party.stranger)
-            worker = self._workers[party.stranger] = self._quiet.hire(self, self._env)
-        limit = party.group.settings.timeout
-        work = party.group.only(set(party.pending))
-        return worker.run(self._job, work, limit, max(120.0, limit), not party.group.settings.accuracy_only)
+            self._end_worker(share.stranger)
+            worker = self._workers[share.stranger] = self._quiet.start(self, self._env)
+        limit = share.group.settings.timeout
+        work = share.group.only(set(share.pending))
+        return worker.run(self._job, work, limit, max(120.0, limit), not share.group.settings.accuracy_only)
 
-    def _judged(self, party: Party, cell: Cell, told: Any, emit: Emit) -> None:
+    def _judged(self, share: Share, cell: Cell, told: Any, emit: Emit) -> None:
         """Emit the row of a cell, unless the judge was killed with all other processes."""
-        row = self._row(party.group, cell, told)
+        row = self._row(share.group, cell, told)
         if not self._killed:
             emit(cell, row)
 
-    def _listen(self, party: Party, events: Iterator[Event], emit: Callable[[Cell, Any], None]) -> Event:
+    def _listen(self, share: Share, events: Iterator[Event], emit: Callable[[Cell, Any], None]) -> Event:
         """Receive messages of a worker until it rests or ends."""
-        worker, told = self._workers[party.stranger], False
+        worker, told = self._workers[share.stranger], False
         for event in events:
             if event.kind == "row":
-                cell = party.pending.pop(str(event.cell), None)
+                cell = share.pending.pop(str(event.cell), None)
                 if cell is not None:
                     emit(cell, event.value)
                 if isinstance(event.value, dict) and "evidence" in event.value:
                     worker.go()
             elif event.kind not in ("hand", "say"):
                 return event
-            elif event.cell in party.pending:
-                self._notice(party.group, party.pending[event.cell], str(event.value or ""))
+            elif event.cell in share.pending:
+                self._notice(share.group, share.pending[event.cell], str(event.value or ""))
             # The request is repeated, since the first one may have arrived before the job began.
             if self._stopping.is_set() and not told:
                 worker.stop()
@@ -173,21 +173,21 @@ class GroupRunner:
 
     def _verdict(self, group: Group, cell: Cell, evidence: dict[str, Any]) -> dict[str, Any]:
         if self._judge is None or not self._judge.alive():
-            self._dismiss()
-            self._judge = self._quiet.hire(self, {**(self._env or {}), **ONE_THREAD})
+            self._end_judge()
+            self._judge = self._quiet.start(self, {**(self._env or {}), **ONE_THREAD})
         question = (cell, evidence, min(30.0, group.settings.timeout))
         found, end = None, None
         for end in self._judge.run(JUDGES[self._job], question, JUDGING_LIMIT, JUDGING_LIMIT):
             found = end.value if end.kind == "row" else found
         if found is not None and end is not None and end.kind == "done":
             return dict(found)
-        self._dismiss()
+        self._end_judge()
         why = "the judge gave no verdict" if end is None else f"the solution could not be judged: {end.value}"
         return failure("crashed", why)
 
-    def _ended(self, party: Party, end: Event, emit: Emit) -> bool:
+    def _ended(self, share: Share, end: Event, emit: Emit) -> bool:
         """Record what the end of a job means for the cells that are left, and return whether they are tried again."""
-        pending = party.pending
+        pending = share.pending
         if end.kind == "done":
             if not self._stopping.is_set():
                 for cell in pending.values():
@@ -204,27 +204,27 @@ class GroupRunner:
                 spare(broken, pending, emit)
             return bool(pending)
         # The worker died before it announced a cell. The second time, the problem itself is taken as the cause.
-        party.blank_deaths += 1
-        if party.blank_deaths == 2 or end.kind == "failed":
+        share.blank_deaths += 1
+        if share.blank_deaths == 2 or end.kind == "failed":
             for cell in pending.values():
                 emit(cell, failure("crashed", f"the problem could not be prepared: {reason}"))
             return False
         return bool(pending)
 
-    def _let_go(self, name: str | None) -> None:
+    def _end_worker(self, name: str | None) -> None:
         worker = self._workers.pop(name, None)
         if worker is not None:
-            self._quiet.let_go(worker)
+            self._quiet.end(worker)
 
-    def _dismiss(self) -> None:
+    def _end_judge(self) -> None:
         if self._judge is not None:
-            self._quiet.let_go(self._judge)
+            self._quiet.end(self._judge)
             self._judge = None
 
     def close(self) -> None:
         for name in list(self._workers):
-            self._let_go(name)
-        self._dismiss()
+            self._end_worker(name)
+        self._end_judge()
 
     def stop(self) -> None:
         for worker in list(self._workers.values()):

@@ -252,26 +252,26 @@ class Quiet:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._hired: dict[Worker, object] = {}
+        self._owners: dict[Worker, object] = {}
 
-    def hire(self, owner: object, env: Mapping[str, str] | None = None) -> Worker:
+    def start(self, owner: object, env: Mapping[str, str] | None = None) -> Worker:
         """Return a new worker of an owner; it is not started while another group is timed."""
         with self._lock:
             worker = Worker(env)
-            self._hired[worker] = owner
+            self._owners[worker] = owner
             return worker
 
-    def let_go(self, worker: Worker) -> None:
+    def end(self, worker: Worker) -> None:
         """End a worker; one that is stopped is ended when it may go on."""
         with self._lock:
-            self._hired.pop(worker, None)
+            self._owners.pop(worker, None)
         worker.close()
 
     @contextlib.contextmanager
     def alone(self, owner: object) -> Iterator[None]:
         """Stop the workers of all other owners while the body runs."""
         with self._lock:
-            others = [worker for worker, whose in list(self._hired.items()) if whose is not owner]
+            others = [worker for worker, whose in list(self._owners.items()) if whose is not owner]
             for worker in others:
                 worker.pause()
             try:

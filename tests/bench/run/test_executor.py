@@ -186,7 +186,7 @@ def test_while_one_group_is_timed_the_workers_of_the_others_stand_still_and_thei
     None
 ):
     quiet = Quiet()
-    mine, theirs = quiet.hire("me"), quiet.hire("others")
+    mine, theirs = quiet.start("me"), quiet.start("others")
     group = Group("g", cells("steps"), Settings(timeout=1.5))
     try:
         events = theirs.run("misbehaving:job", group, 1.5)
@@ -200,8 +200,8 @@ def test_while_one_group_is_timed_the_workers_of_the_others_stand_still_and_thei
         assert kinds[-1] == "done"
         assert "row" in kinds
     finally:
-        quiet.let_go(mine)
-        quiet.let_go(theirs)
+        quiet.end(mine)
+        quiet.end(theirs)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
