@@ -229,12 +229,13 @@ class Energy:
         """Return (g, c) with Phi(v, q) <= <g, q> + c for every q in C: the tangent at p of a concave energy.
 
         At kinks a tangent may be far above the maximum. Where the energy is `kinked`, the bound is therefore that of
-        the best multipliers, the same for every p.
+        the best multipliers, the same for every p. An energy that is not concave is bounded in the form that `kinks`
+        gives at p: its rectifiers that bend upwards are their tangents there.
         """
-        if self.kinked and self.concave:
+        if self.kinked:
             from gfy.saddle import saddle_of
 
-            st, found = saddle_of(self, v, regularizer, domain, p)
+            st, found = saddle_of(self, v, regularizer, domain, p, None if self.concave else p)
             return st.scores(found.s), st.constant - dot(found.s, st.b)
         g = self.grad_p(v, p)
         return g, self.value(v, p) - dot(g, p)

@@ -54,6 +54,44 @@ def test_relu_networks_that_are_not_concave_end_at_a_local_maximum(omega: Any, d
     assert int(solvers.ProjectedGradient().solve(problem, problems.place(v, "torch")).converged.sum()) < 30
 
 
+def tangent_gains(problem: Any, v: Any, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The largest increase at random points of C, [B], in NumPy; units that bend upwards are their tangents at p."""
+    at = p @ v.W1.T + v.b1
+
+    def value(q: np.ndarray) -> np.ndarray:
+        hidden = q @ v.W1.T + v.b1
+        bent = np.where(v.W2 > 0, np.maximum(hidden, 0.0), (at > 0) * hidden)
+        return (v.u * q).sum(-1) - bent @ v.W2 - problem.regularizer.value(q)
+
+    far = (
+        problem.domain.project(p + 10.0 ** rng.uniform(-3, 1) * rng.normal(size=p.shape)) for _ in range(300)
+    )
+    return np.max([value(q) - value(p) for q in far], axis=0)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize(("omega", "domain"), CASES, ids=lambda part: part.name)
+def test_the_certificate_is_zero_at_a_local_maximum_and_a_bound_elsewhere(
+    omega: Any, domain: Any, framework: str
+) -> None:
+    """The bound is that of the problem with tangents at p; the slope at a kink would leave a gap of 0.1 at p*."""
+    pytest.importorskip(framework)
+    rng = np.random.default_rng(5)
+    problem = gfy.InnerProblem(gfy.Spen(), omega, domain)
+    v = draw(rng, 20, 5, 9)
+    given = problems.place(v, framework)
+    found = solvers.Auto().solve(problem, given, stop=gfy.Stop(1e-10))
+    p = np.asarray(found.p)
+    certificate = gfy.certify(problem, given, found.p)
+    assert (certificate.gap <= 1e-8 * np.maximum(1.0, np.abs(certificate.value))).all()
+    assert not certificate.concave
+    there = problem.domain.project(p + 0.3 * rng.normal(size=p.shape))
+    moved = gfy.certify(problem, given, problems.place(there, framework))
+    gain = tangent_gains(problem, v, there, rng)
+    assert (moved.gap >= gain - 1e-12).all()
+    assert (gain > 1e-3).mean() > 0.5
+
+
 def test_the_value_does_not_fall_below_that_of_the_start() -> None:
     pytest.importorskip("torch")
     rng = np.random.default_rng(4)
