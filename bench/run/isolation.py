@@ -151,6 +151,11 @@ class Worker:
         since = self._since
         return (since or time.monotonic()) - self._paused
 
+    def _pauses(self) -> float:
+        """Return for how many seconds the worker was stopped up to now."""
+        since = self._since
+        return self._paused + (time.monotonic() - since if since else 0.0)
+
     def run(
         self, job: str, payload: Any, limit: float, start_limit: float = 120.0, timed: bool = True
     ) -> Iterator[Event]:
@@ -165,6 +170,8 @@ class Worker:
         since = self._clock()
         clocks: tuple[float, float] | None = None
         earliest, listening, kept = time.monotonic(), False, False
+        # A worker may be stopped between reading its clock and sending the message.
+        pauses, first = self._pauses(), 0.0
         try:
             self._connection.send(("job", (job, payload)))
         except OSError:
@@ -192,12 +199,14 @@ class Worker:
                 return
             now = time.monotonic()
             spent[cell] += self._clock() - since
-            clocks = clocks or (clock, now)
+            held, pauses = self._pauses() - pauses, self._pauses()
+            if clocks is None:
+                clocks, first = (clock, now), held
             theirs, ours = clock - clocks[0], now - clocks[1]
             # A message that was there already was sent at some moment since the one before was, while we stored rows.
             earliest = earliest if kept else now
             slack = 0.25 + DRIFT * ours
-            if timed and not earliest - clocks[1] - slack <= theirs <= ours + slack:
+            if timed and not earliest - held - clocks[1] - slack <= theirs <= ours + first + slack:
                 self.kill()
                 yield Event("failed", cell, f"its clock says {theirs:.3g} s where {ours:.3g} s have passed")
                 return

@@ -77,7 +77,21 @@ def act(name: str) -> dict[str, Any] | None:
     elif name.startswith("steps"):
         for _ in range(20):
             time.sleep(0.03)
+    elif name.startswith("late"):
+        wait_after_the_next_look_at_the_clock(1.5)
     load = 0.0
     if name.startswith("loaded"):
         load = 2.0
     return {"status": "ok", "gap": 1e-9, "steady_s": 0.1, "load": load, "loaded": int(load > 0)}
+
+
+def wait_after_the_next_look_at_the_clock(seconds: float) -> None:
+    look = time.perf_counter
+
+    def once() -> float:
+        time.perf_counter = look
+        now = look()
+        time.sleep(seconds)
+        return now
+
+    time.perf_counter = once

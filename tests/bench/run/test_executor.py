@@ -79,6 +79,28 @@ def test_clocks_that_drift_apart_cost_no_row_where_nothing_is_timed(
     assert frame.status["good b"] == status
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize(("stopped", "end"), [(True, "done"), (False, "failed")])
+def test_a_worker_that_is_stopped_between_its_clock_and_its_message_loses_no_row(
+    stopped: bool, end: str
+) -> None:
+    """Without a stop the same message is late, and its clock is not believed."""
+    quiet = Quiet()
+    worker = quiet.start("others")
+    group = Group("g", cells("good", "late"), Settings(timeout=20))
+    kinds = []
+    try:
+        for event in worker.run("misbehaving:job", group, 20.0):
+            kinds.append(event.kind)
+            if stopped and event.kind == "hand" and event.cell == group.cells[1].name:
+                time.sleep(0.2)
+                with quiet.alone("me"):
+                    time.sleep(1.6)
+    finally:
+        quiet.end(worker)
+    assert kinds[-1] == end
+
+
 def test_a_timeout_is_a_row_and_the_others_follow(tmp_path: Path) -> None:
     frame = run(tmp_path / "r.sqlite", Group("g", cells("a", "forever", "b"), Settings(timeout=1)))
     assert frame.status.to_dict() == {"a": "ok", "forever": "timeout", "b": "ok"}
