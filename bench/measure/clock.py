@@ -20,7 +20,8 @@ import numpy as np
 # Seconds; one sample repeats a shorter call, since reading the clock would otherwise be a large part of it.
 SHORTEST = 2e-4
 ENOUGH = 3  # samples; from this many on, a clear order is taken as settled
-FAR = 30.0  # a program that is this many times as slow as its fastest rival needs only one sample
+FAR = 30.0  # a program that is this many times as slow as its fastest rival needs few samples
+LONGER_THAN_A_PAUSE_S = 1.0  # seconds; a sample of this length is no short call that the system interrupted
 CLEAR = 1.25  # all samples of a program must be this factor below or above all samples of each rival
 LARGEST_BUNCH = 64  # calls; one sample has at most this many
 MOST = 50  # samples; one turn takes at most this many
@@ -141,8 +142,8 @@ def rotate(
 
     Every program gets three samples, even where these take longer than its budget, unless fewer samples take three
     times the budget. A program that takes part in a contest is also timed no further once its rank is settled: after
-    three samples that differ clearly from those of every rival, or after the first one where that is far above the
-    fastest rival's.
+    three samples that differ clearly from those of every rival, or after two that are far above the fastest rival's; one
+    such sample is enough where it is too long for a short call that was interrupted.
 
     Args:
         programs: What is timed; their samples are filled.
@@ -205,7 +206,7 @@ def settled(program: Program, everyone: list[Program]) -> bool:
     rivals = [r for r in everyone if r is not program and r.contests & program.contests and r.samples]
     low, high = min(program.samples), max(program.samples)
     if low > FAR * min((min(r.samples) for r in rivals), default=low):
-        return True
+        return len(program.samples) > 1 or low > LONGER_THAN_A_PAUSE_S
     if len(program.samples) < ENOUGH:
         return False
     return all(high * CLEAR < min(r.samples) or low > CLEAR * max(r.samples) for r in rivals)

@@ -17,6 +17,7 @@ from bench.measure import clock
 from bench.measure.clock import (
     ENOUGH,
     FAR,
+    LONGER_THAN_A_PAUSE_S,
     PAUSES,
     LoadMeter,
     Program,
@@ -97,11 +98,27 @@ def test_a_program_whose_place_is_settled_rests_and_rivals_that_are_close_go_on(
     assert len(slow.samples) == len(slower.samples) == 8
 
 
-def test_a_program_that_is_far_behind_is_called_once() -> None:
-    fast, far = Scripted(0.001, "a"), Scripted(0.0011 * FAR, "a")
-    rotate([fast, far], repeat=5, budget=10.0)
-    assert len(far.samples) == 1
+def test_a_program_that_is_far_behind_is_called_twice_and_once_where_a_call_is_long() -> None:
+    fast, far, long = (Scripted(s, "a") for s in (0.001, 0.0011 * FAR, 1.1 * LONGER_THAN_A_PAUSE_S))
+    rotate([fast, far, long], repeat=5, budget=10.0)
+    assert len(far.samples) == 2
+    assert len(long.samples) == 1
     assert len(fast.samples) == ENOUGH
+
+
+class Interrupted(Scripted):
+    """A program whose first call the system interrupted."""
+
+    def sample(self) -> float:
+        self.samples.append(self.seconds * (1 if self.samples else 2 * FAR))
+        return self.samples[-1]
+
+
+def test_a_call_that_was_interrupted_is_not_taken_for_a_slow_program() -> None:
+    fast, hit = Scripted(0.001, "a"), Interrupted(0.001, "a")
+    rotate([fast, hit], repeat=5, budget=10.0)
+    assert hit.best == 0.001
+    assert len(hit.samples) >= ENOUGH
 
 
 def test_who_takes_part_in_no_contest_or_in_another_has_no_rival_here() -> None:
