@@ -142,8 +142,8 @@ def rotate(
 
     Every program gets three samples, even where these take longer than its budget, unless fewer samples take three
     times the budget. A program that takes part in a contest is also timed no further once its rank is settled: after
-    three samples that differ clearly from those of every rival, or after two that are far above the fastest rival's; one
-    such sample is enough where it is too long for a short call that was interrupted.
+    three samples that differ clearly from those of every rival, or after two that are far above the fastest rival's.
+    One such sample is enough where it is too long for a short call that was interrupted.
 
     Args:
         programs: What is timed; their samples are filled.
