@@ -101,7 +101,8 @@ def answer() -> str:
         ties = sum(line.sure == "tie" for line in lines)
         words = ", ".join(f"{name} on {number}" for name, number in wins.most_common())
         told.append(
-            f"in {BACKENDS.get(place.backend, place.backend)} {words} of {len(lines)} problems ({ties} by a tie)"
+            f"in {BACKENDS.get(place.backend, place.backend)} {words} of the {sum(wins.values())} problems with such a "
+            f"choice ({ties} by a tie)"
         )
     alt = "For each problem the fastest certified choice and its time, in each framework"
     return (

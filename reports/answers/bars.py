@@ -186,7 +186,8 @@ def where(frame: pd.DataFrame) -> str:
     flagged = int(timed["loaded"].fillna(0).sum())
     load = f" {flagged} of {len(timed)} timings were taken while other programs were busy." if flagged else ""
     return (
-        f"Machine: {'; '.join(machines) or 'unknown'}. float64, at a certified relative gap of 1e-10.{load}"
+        f"The machine is {'; '.join(machines) or 'unknown'}; all numbers are float64 and all answers certified to a "
+        f"relative gap of 1e-10.{load}"
     )
 
 

@@ -138,7 +138,7 @@ def _local(cell: Cell, ops: Any, problem: Any, solver: Any, mode: Any, stop: Any
                 return _refused_endless(cell, leaves, result)
             continue
         if wrong is None and not happy.all():
-            wrong = Outcome(TOLD, "the solver says that it did not converge")
+            wrong = Outcome(TOLD, "`converged` is false")
         if wrong is not None:
             return wrong
         try:
@@ -214,7 +214,7 @@ def _compared(
     off = np.abs(p - right.p).max(axis=-1)
     if (off > allowed).any():
         if not (happy & (off > allowed)).any():
-            return Outcome(TOLD, f"p is off by {off.max():.2g}, and converged says so")
+            return Outcome(TOLD, f"p is off by {off.max():.2g}, and `converged` is false")
         return Outcome(WRONG, f"converged, and p is off by {off[happy].max():.2g} (allowed {allowed:.2g})")
     return _derivatives(cell, ops, entry, problem, solver, mode, stop, arrays, right, allowed, condition)
 
