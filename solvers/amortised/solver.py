@@ -107,13 +107,16 @@ class Amortised:
         found = self.attempt(problem, v, p0, stop)
 
         def rest(found: Solution) -> Solution:
-            # Compiled code solves the whole batch in less time than it takes to gather a part of it.
-            if _compiled(self.fallback, problem, v):
+            # A compiled solve of the whole batch takes less time than gathering the rest of it for the host.
+            if backend.staged or _compiled(self.fallback, problem, v):
                 return better(problem, v, found, self.fallback.solve(problem, v, found.p, stop))
             full = again(self.fallback, problem, v, found.p, stop, found.converged)
             return better(problem, v, found, full)
 
-        return backend.cond(backend.xp.all(found.converged), lambda found: found, rest, found)
+        done = backend.xp.all(found.converged)
+        if backend.is_concrete(done):
+            return found if bool(done) else rest(found)
+        return backend.cond(done, lambda found: found, rest, found)
 
     def attempt(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()

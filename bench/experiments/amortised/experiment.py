@@ -80,6 +80,13 @@ class Replay:
         full, problem, jit = setting.full(), self.problem, self.backend.jit
         self._solve = jit(lambda v: full.solve(problem, v, None, STOP))
         self._from = jit(lambda v, p0: full.solve(problem, v, p0, STOP))
+        self._keep = jit(self.backend.set_at)
+
+        def warm(v: Any, known: Any, rows: Any) -> tuple[Any, Any]:
+            found = full.solve(problem, v, known[rows], STOP)
+            return found, self.backend.set_at(known, rows, found.p)
+
+        self._warm = jit(warm)
         self._learned = {
             way: jit(lambda layers, v, way=way: setting.amortised(layers, way).solve(problem, v, None, STOP))
             for way in LEARNED
@@ -113,12 +120,12 @@ class Replay:
         if way in self._learned:
             solve = self._learned[way]
             return first + [solve(self.proposals[n // epoch - 1], self.inputs[n]) for n in later]
-        known = self._arrays(np.full((self.course.examples, self.course.u.shape[-1]), 0.5))
-        found = first
-        for n, rows in enumerate(self.rows):
-            if n >= epoch:
-                found.append(self._from(self.inputs[n], known[rows]))
-            known = self.backend.set_at(known, rows, found[n].p)
+        known, found = self._arrays(np.full((self.course.examples, self.course.u.shape[-1]), 0.5)), first
+        for part, rows in zip(first, self.rows[:epoch], strict=True):
+            known = self._keep(known, rows, part.p)
+        for n in later:
+            part, known = self._warm(self.inputs[n], known, self.rows[n])
+            found.append(part)
         return found
 
     @property
