@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.commands import beyond
+from bench.commands.reproduce_imitation import imitation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,14 +109,7 @@ def show_multilabel(options: Options, rows: pd.DataFrame) -> None:
             typer.echo(f"wrote {path}")
 
 
-def _imitation() -> Any:
-    """Load the other experiment from a module of its own, since it needs a simulator that may not be installed."""
-    name = "bench.commands.reproduce_imitation"
-    return import_module(name).imitation if find_spec(name) is not None else None
-
-
-if (_command := _imitation()) is not None:
-    app.command("imitation")(_command)
+app.command("imitation")(imitation)
 app.command("amortised")(beyond.amortised)
 app.command("minmin")(beyond.minmin)
 app.command("ranking")(beyond.ranking)

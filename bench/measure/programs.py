@@ -49,10 +49,6 @@ class Bench:
     def problem(self) -> gfy.InnerProblem:
         return self.instance.problem
 
-    @property
-    def sequence(self) -> bool:
-        return len(self.inputs) > 1
-
     @cached_property
     def host(self) -> tuple[Any, Any]:
         """Return the inputs and the targets as NumPy arrays of the measured dtype; no solver receives these arrays."""

@@ -189,13 +189,6 @@ def touching_input(problem: InnerProblem, p: Array, start: Any = None) -> Input:
     return tilted
 
 
-def psi_conjugate(problem: InnerProblem, p: Array, inputs: Any, values: Array) -> Array:
-    """Return max_i Phi(v_i, p) - values_i over candidate inputs [n, ...], values [n]; p [..., k] -> [...]."""
-    wide = tree_map(lambda leaf: leaf[:, *([None] * (p.ndim - 1)), ...], problem.energy.coerce(inputs))
-    xp = backend_of(p, inputs).xp
-    return xp.max(problem.energy.value(wide, p[None]) - values[:, *([None] * (p.ndim - 1))], axis=0)
-
-
 def grid_conjugate(problem: InnerProblem, inputs: Any, points: Array) -> Array:
     """Return max_j Phi(v_i, p_j) - Omega(p_j) over points [m, k], for inputs with one leading axis -> [n]."""
     wide = tree_map(lambda leaf: leaf[:, None, ...], problem.energy.coerce(inputs))

@@ -198,12 +198,3 @@ def grid(best: pd.DataFrame) -> Grid:
     ids[i, j] = best["id"].to_numpy()
     applies[i, j] = (best["state"] != NOT_APPLICABLE).to_numpy()
     return Grid([Choice(*key) for key in line], names, time, high, ids, applies)
-
-
-def shifted_geometric_mean(times: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return exp(mean(log(t + shift))) - shift over the problems that a choice solved, or nan where there are none."""
-    counted = np.isfinite(times)
-    logs = np.where(counted, np.log(np.where(counted, times, 1.0) + SHIFT), 0.0)
-    number = counted.sum(axis=axis)
-    mean = np.exp(logs.sum(axis=axis) / np.maximum(number, 1)) - SHIFT
-    return np.where(number > 0, mean, np.nan)

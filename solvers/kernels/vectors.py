@@ -228,33 +228,6 @@ def unsound(typing, x, count):
 
 
 @intrinsic
-def add_rows(typing, out, panel, x, count):
-    """Compute out[:8] += sum over i < count of x[i] panel[i, :8]; count is a multiple of 4, rows have 8 numbers."""
-
-    def write(context, build, signature, args):
-        out, panel, x, count = args
-        zero = ir.Constant(_V, [0.0] * 4)
-
-        def body(i, sums):
-            new = []
-            for r in range(4):
-                at = build.add(i, _int(r))
-                row, factor = build.shl(at, _int(3)), _splat(build, _load(build, x, at, _D))
-                for h in range(2):
-                    part = _load(build, panel, build.add(row, _int(4 * h)))
-                    new.append(_add_product(build, factor, part, sums[2 * r + h]))
-            return new
-
-        _, sums = _loop(build, _int(0), count, 4, [zero] * 8, body)
-        for h in range(2):
-            total = build.fadd(build.fadd(sums[h], sums[2 + h]), build.fadd(sums[4 + h], sums[6 + h]))
-            _store(build, build.fadd(_load(build, out, _int(4 * h)), total), out, _int(4 * h))
-        return context.get_dummy_value()
-
-    return types.void(*(types.int64,) * 4), write
-
-
-@intrinsic
 def power_of_two(typing, n):
     """Return 2^n for a whole number n of -1022 to 1023 that is given as a float, written so that it vectorises."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.answers.choices import CHARGE, SHIFT, asked, best_rows, grid, shifted_geometric_mean
+from reports.answers.choices import CHARGE, SHIFT, asked, best_rows, grid
 from reports.answers.standings import standings
 from reports.answers.verdict import Verdict, verdicts
 from reports.data.load import tidy
@@ -191,14 +191,6 @@ def test_plain_rows_are_preferred_for_solving(synthetic):
     rows += [timed(synthetic, 0.7, gradient="envelope", solver="B")]
     best = best_rows(asked(tidy(pd.DataFrame(rows)).compared, "solve"), 1e-6, "solve")
     assert dict(zip(best["solver"], best["time"], strict=True)) == {"DualNewton": 1.0, "B": 0.7}
-
-
-def test_shifted_geometric_mean_by_hand():
-    times = np.array([[1.0, 4.0], [np.nan, 9.0], [np.nan, np.nan]])
-    mean = shifted_geometric_mean(times)
-    assert mean[0] == pytest.approx(np.sqrt((1 + SHIFT) * (4 + SHIFT)) - SHIFT)
-    assert mean[1] == pytest.approx(9.0)
-    assert np.isnan(mean[2])
 
 
 def test_nonconcave_rows_carry_their_caveats(synthetic):

@@ -52,7 +52,7 @@ class Problem:
     v: Leaves
 
     def __post_init__(self) -> None:
-        self.k, self.n_w, self.n_t = self.region.k, self.region.extra, self.formula.extra(self.v)
+        self.k, self.n_w = self.region.k, self.region.extra
 
     def parts(self, x: Any) -> tuple[Any, Any, Any]:
         """x as p, the weights w of the set and the variables t of the kinks."""

@@ -65,4 +65,4 @@ def _softplus(backend: str, W: np.ndarray, w: np.ndarray) -> Callable[[Any, Any]
     return energy
 
 
-BARS = (Bar("by-hand", "speed", "a user's own energy: <= 1.5 x a tuned loop by hand, gap 1e-8", _by_hand),)
+BARS = (Bar("by-hand", "a user's own energy: <= 1.5 x a tuned loop by hand, gap 1e-8", _by_hand),)

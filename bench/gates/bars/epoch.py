@@ -140,4 +140,4 @@ def _epoch_of(X: Any, y: Any, loss: Callable[[Any, Any, Any], Any]) -> Callable[
 
 
 CLAIM = "an epoch on yeast: <= 1.5 x cross-entropy, >= 2 x faster than a loop by hand"
-BARS = (Bar("training-epoch", "speed", CLAIM, _epoch),)
+BARS = (Bar("training-epoch", CLAIM, _epoch),)

@@ -164,8 +164,8 @@ def _unrolled_memory(scale: Scale) -> list[Line]:
 
 
 BARS = (
-    Bar("envelope-cost", "gradients", "envelope: value and gradient <= 1.3 x the forward solve", _envelope),
-    Bar("implicit-cost", "gradients", "implicit: <= 2 x the forward solve; dense <= one Cholesky", _implicit),
-    Bar("agreement", "gradients", "modes agree to 1e-8 at a gap of 1e-12, frameworks to 1e-10", _agreement),
-    Bar("unrolled-memory", "gradients", "unrolled, 1000 steps: peak <= 8 x that of 30", _unrolled_memory),
+    Bar("envelope-cost", "envelope: value and gradient <= 1.3 x the forward solve", _envelope),
+    Bar("implicit-cost", "implicit: <= 2 x the forward solve; dense <= one Cholesky", _implicit),
+    Bar("agreement", "modes agree to 1e-8 at a gap of 1e-12, frameworks to 1e-10", _agreement),
+    Bar("unrolled-memory", "unrolled, 1000 steps: peak <= 8 x that of 30", _unrolled_memory),
 )  # fmt: skip

@@ -85,6 +85,6 @@ def _memory(scale: Scale) -> list[Line]:
 
 
 BARS = (
-    Bar("growth", "speed", "rank 1, one example, k 1e3 to 1e6: per label <= 2 x; <= 20 x one read", _growth),
-    Bar("memory", "speed", "k = 1e5, rank 1, batch 16: peak <= 6 x the inputs", _memory),
+    Bar("growth", "rank 1, one example, k 1e3 to 1e6: per label <= 2 x; <= 20 x one read", _growth),
+    Bar("memory", "k = 1e5, rank 1, batch 16: peak <= 6 x the inputs", _memory),
 )

@@ -280,6 +280,4 @@ def _lines(workload: Named, truth: Any, everyone: list[Contender], absent: list[
     return lines
 
 
-BARS = (
-    Bar("layers", "gradients", "64 box QPs, k = 50, dp*/dv: >= 3 x every layer, error <= 1e-10", _measure),
-)
+BARS = (Bar("layers", "64 box QPs, k = 50, dp*/dv: >= 3 x every layer, error <= 1e-10", _measure),)

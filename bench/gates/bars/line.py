@@ -57,7 +57,6 @@ class Bar:
     """Hold a named measurement that returns its lines."""
 
     name: str
-    issue: str  # "speed" or "gradients"
     claim: str
     measure: Callable[[Scale], list[Line]] = field(repr=False)
 

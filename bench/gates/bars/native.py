@@ -89,7 +89,7 @@ def _dense(kind: str, k: int, batch: int, condition: float, codes: Sequence[str]
     claim = (
         f"dense {kind}, k = {k}, batch {batch}, condition {condition:g}: both frameworks >= 3 x native codes"
     )
-    return Bar(name, "speed", claim, measure)
+    return Bar(name, claim, measure)
 
 
 def _low_rank(rank: int, scale: Scale) -> list[Line]:
@@ -103,6 +103,6 @@ def _low_rank(rank: int, scale: Scale) -> list[Line]:
 BARS = (
     *(_dense("box", k, n, c, BOX_CODES) for k, n in ((14, 128), (50, 64), (174, 256)) for c in (30.0, 1e6)),
     *(_dense("simplex", k, 64, 100.0, SIMPLEX_CODES) for k in (50, 200)),
-    Bar("rank1", "speed", "rank 1: >= 5 x the same idea, >= 100 x QP codes", partial(_low_rank, 1)),
-    Bar("rank8", "speed", "rank 8: >= 50 x every general QP code", partial(_low_rank, 8)),
+    Bar("rank1", "rank 1: >= 5 x the same idea, >= 100 x QP codes", partial(_low_rank, 1)),
+    Bar("rank8", "rank 8: >= 50 x every general QP code", partial(_low_rank, 8)),
 )

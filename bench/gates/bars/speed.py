@@ -101,7 +101,7 @@ def _plain(name: str, family: str, rank: int | None, rules: Race) -> Bar:
         workload = make(family, scale.size(174, 20), scale.size(256, 16), rank)
         return race(name, workload, rules, scale)
 
-    return Bar(name, "speed", claim, measure)
+    return Bar(name, claim, measure)
 
 
 def _simplex(family: str, solvers: tuple[str, ...], peers: tuple[str, ...]) -> Bar:
@@ -116,7 +116,7 @@ def _simplex(family: str, solvers: tuple[str, ...], peers: tuple[str, ...]) -> B
             for line in race(f"{name}-b{batch}", make(family, scale.size(1000, 30), batch), rules, scale)
         ]
 
-    return Bar(name, "speed", f"simplex, batch 64, k = 1000, {family}: >= 5 x the fastest peer", measure)
+    return Bar(name, f"simplex, batch 64, k = 1000, {family}: >= 5 x the fastest peer", measure)
 
 
 def registered_bars() -> tuple[Bar, ...]:
@@ -134,7 +134,7 @@ def registered_bars() -> tuple[Bar, ...]:
         return [Line(f"registered-{family}", what, worst, "<=", TARGET, detail, workload, tuple(home))]
 
     return tuple(
-        Bar(f"registered-{family}-{solver}", "speed", f"{solver} certifies on {family}",
+        Bar(f"registered-{family}-{solver}", f"{solver} certifies on {family}",
             partial(measure, family, solver))
         for family, solver in registered()
     )  # fmt: skip

@@ -87,8 +87,8 @@ def _shapes(scale: Scale) -> list[Line]:
 
 
 BARS = (
-    Bar("start-up", "speed", "import gfy and gfy --help <= 0.3 s, without a framework", _imports),
-    Bar("new-shapes", "speed", "JAX outside jit: a hundred shapes <= 300 MiB, each <= 0.3 s", _shapes),
+    Bar("start-up", "import gfy and gfy --help <= 0.3 s, without a framework", _imports),
+    Bar("new-shapes", "JAX outside jit: a hundred shapes <= 300 MiB, each <= 0.3 s", _shapes),
 )  # fmt: skip
 
 

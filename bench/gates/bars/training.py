@@ -108,7 +108,7 @@ def _envelope(scale: Scale) -> list[Line]:
 
 
 BARS = (
-    Bar("threads", "speed", "dense, k = 174, batch 256: two threads >= 1.6 x one", _threads),
-    Bar("warm-start", "speed", "a step of training later: warm >= 1.5 x cold", _warm),
-    Bar("envelope-dense", "gradients", "dense: value and gradient <= 1.3 x the forward solve", _envelope),
+    Bar("threads", "dense, k = 174, batch 256: two threads >= 1.6 x one", _threads),
+    Bar("warm-start", "a step of training later: warm >= 1.5 x cold", _warm),
+    Bar("envelope-dense", "dense: value and gradient <= 1.3 x the forward solve", _envelope),
 )
