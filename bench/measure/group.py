@@ -88,7 +88,7 @@ class Preparation:
         key = (*self._work(make, cell, mode), self._level(cell, mode))
         if key not in self._programs:
             staged = self.stage(make, cell, mode)
-            program = staged.at(given_tolerance(cell), starts)
+            program = staged.at(cell.given_tol, starts)
             program.owner = cell.name
             with Peak(self._bench.backend, self._device) as peak:
                 program.first()
@@ -107,11 +107,11 @@ class Preparation:
         """Return the tolerance, or None where the work is the same at each: fixed steps, or a solver that
         ignores it."""
         blind = mode.name == "unrolled" or getattr(solver_of(cell.solver), "ignores_tolerance", False)
-        return None if blind else given_tolerance(cell)
+        return None if blind else cell.given_tol
 
     def stage(self, make: Any, cell: Cell, mode: Any) -> Staged:
         """Return the staged program of a solver and mode that fits the cell's tolerance."""
-        tol, steps = given_tolerance(cell), int(cell.columns["max_steps"])
+        tol, steps = cell.given_tol, int(cell.columns["max_steps"])
         key = self._work(make, cell, mode)
         known = self._staged.get(key)
         if known is not None and known.fits(tol):
@@ -131,7 +131,7 @@ class Preparation:
         """Return the solves of one solver at one tolerance, shared by the cells that differ in the gradient mode."""
         staged, program, columns = self.first(forward, cell, mode)
         if self._settings.break_even and self._bench.backend.staged:
-            columns["eager_s"] = staged.eager_seconds(given_tolerance(cell))
+            columns["eager_s"] = staged.eager_seconds(cell.given_tol)
         return program, columns
 
     def __call__(self, cell: Cell) -> Prepared:
@@ -160,11 +160,6 @@ def untouched(program: Program) -> None:
     """Raise where the last call of a program wrote into its arguments."""
     if program.last is not None and not program.intact(*program.last[0]):
         raise SpoiledInputs("it writes into the arrays that it is given")
-
-
-def given_tolerance(cell: Cell) -> float:
-    """Return the tolerance that the solver gets: the level, or the one that a search found to reach it."""
-    return float(cell.columns.get("tol_given") or cell.columns["tol"])
 
 
 def without_kernels(solver: Any, bench: Bench) -> bool:

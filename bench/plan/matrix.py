@@ -18,6 +18,11 @@ from gfy.errors import GfyValueError
 
 NAMED = ("problem", "family", "energy", "regularizer", "domain")
 FINEST = {"float64": 0.0, "float32": 1e-6}  # relative gap; a finer accuracy level is not asked of the dtype
+# The search for the tolerance with which a solver meets its level.
+MOST_TRIES = 4
+# Relative gaps in this dtype do not get below this, so that no smaller tolerance is tried.
+SMALLEST = {"float64": 1e-15, "float32": 1e-7}
+USEFUL = 0.5  # part of the gap before; a try that leaves a larger gap is the last one
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,41 @@ class Cell:
         how = {"attempt": attempt + 1, "timeout_s": settings.timeout, "repeat_asked": settings.repeat}
         place = {"machine": facts["machine"]}
         return {**facts, **self.columns, **how, **measured, **place}
+
+    @property
+    def given_tol(self) -> float:
+        """Return the tolerance that the solver gets: the level, or the one that a search found to reach it."""
+        return float(self.columns.get("tol_given") or self.columns["tol"])
+
+    def tightened(self, row: Mapping[str, Any]) -> Cell | None:
+        """Return the cell with a tighter tolerance, or None where a tighter one is not needed or would not help.
+
+        A tolerance means something different to each solver. A solver that ends at its tolerance, says that it
+        converged, and misses the level by its certificate is measured again with a tighter tolerance.
+
+        Args:
+            row: The row that came of the cell.
+
+        Returns:
+            The cell that is to be measured again; its columns `tol_given` and `search` say what is tried now and what
+            was.
+
+        Example:
+            >>> columns = {"kind": "compare", "tol": 1e-6, "dtype": "float64"}
+            >>> row = columns | {"status": "not converged", "gap_rel": 1e-4, "converged": 1.0}
+            >>> Cell(columns).tightened(row).columns["tol_given"]
+            5e-09
+        """
+        level, gap = self.columns.get("tol"), row.get("gap_rel")
+        if row["status"] != "not converged" or not level or not gap or row.get("converged") != 1:
+            return None
+        before = list(self.columns.get("search") or [])
+        tried = [*before, {"tol": self.given_tol, "gap_rel": gap, "converged": row["converged"]}]
+        tighter = float(f"{self.given_tol * min(0.1, 0.5 * level / gap):.0e}")
+        stuck = bool(before) and gap > USEFUL * before[-1]["gap_rel"]
+        if stuck or len(tried) >= MOST_TRIES or tighter < SMALLEST[str(self.columns.get("dtype", "float64"))]:
+            return None
+        return replace(self, columns=self.columns | {"tol_given": tighter, "search": tried})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 An executor has two implementations, `Local` here and `Cluster` in `bench.run.cluster`. Both follow the same rules. Each
 cell becomes one row. Rows that were timed under load are measured again, and the timing under less load is kept. A
-solver that misses its accuracy level is given a tighter tolerance (`bench.plan.search`). A first request to stop
+solver that misses its accuracy level is given a tighter tolerance (`Cell.tightened`). A first request to stop
 finishes the running cells, and a second one ends them at once. The same command, given later, measures only what is
 missing.
 """
@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from bench.plan.matrix import Cell, Group
-from bench.plan.search import MOST_TRIES, preferred, tightened
+from bench.plan.matrix import MOST_TRIES, Cell, Group
 from bench.run.groups import JOB, GroupRunner, Notice
 from bench.run.isolation import Quiet
 from bench.store import Store, key_of
@@ -52,6 +51,16 @@ def done(row: Mapping[str, Any] | None, group: Group, retry: bool = False) -> bo
     enough = (row["repeat_asked"] or 0) >= group.settings.repeat and row["steady_s"] is not None
     quiet = not row["loaded"] or (row["attempt"] or 1) > 1  # a row under load is measured again only once
     return enough and quiet
+
+
+def preferred(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Return whether a row replaces that of an earlier attempt: by its status, then its gap, then the load at
+    its timing."""
+    if (new["status"] == "ok") != (old["status"] == "ok"):
+        return bool(new["status"] == "ok")
+    if new.get("tol_given") != old.get("tol_given"):
+        return bool((new.get("gap_rel") or float("inf")) < (old.get("gap_rel") or float("inf")))
+    return old["load"] is None or new.get("load") is None or bool(new["load"] <= old["load"])
 
 
 class Executor:
@@ -174,7 +183,7 @@ class Executor:
             self._store.put(kept)
             place = (group.label, cell.name)
             (self._loaded.add if kept.get("loaded") else self._loaded.discard)(place)
-            tighter = tightened(cell, row)
+            tighter = cell.tightened(row)
             if tighter is not None:
                 self._search[place] = tighter
             if attempt == 0:

@@ -14,32 +14,28 @@ from bench.store.schema import APPLICATION_ID, COLUMNS, REQUIRED, SCHEMA, Record
 FIRST_SCHEMA = 1  # files of an older schema are not read
 
 
-@contextmanager
-def sentences(path: Path) -> Iterator[None]:
+def fault(path: Path, error: sqlite3.Error) -> RecordsError:
     """Turn what SQLite says of a file into what a person can do about it."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        text = str(error)
-        low = text.lower()
-        if "full" in low or "disk i/o" in low or "too big" in low:
-            message = (
-                f"No room left to write {path} ({text}): the rows already stored are safe and readable; "
-                "free some space and give the same command again to go on."
-            )
-        elif "readonly" in low or "unable to open" in low:
-            message = f"{path} cannot be written ({text}): choose a folder you may write to with --out."
-        elif "locked" in low or "busy" in low:
-            message = (
-                f"{path} stayed locked by another program for a minute ({text}): try again when it has ended."
-            )
-        elif "malformed" in low or "not a database" in low:
-            message = (
-                f"{path} is damaged ({text}): it is left as it is; restore a copy or choose another file."
-            )
-        else:
-            message = f"{path} could not be used ({text})."
-        raise RecordsError(message) from error
+    text = str(error)
+    low = text.lower()
+    if "full" in low or "disk i/o" in low or "too big" in low:
+        return RecordsError(
+            f"No room left to write {path} ({text}): the rows already stored are safe and readable; "
+            "free some space and give the same command again to go on."
+        )
+    if "readonly" in low or "unable to open" in low:
+        return RecordsError(
+            f"{path} cannot be written ({text}): choose a folder you may write to with --out."
+        )
+    if "locked" in low or "busy" in low:
+        return RecordsError(
+            f"{path} stayed locked by another program for a minute ({text}): try again when it has ended."
+        )
+    if "malformed" in low or "not a database" in low:
+        return RecordsError(
+            f"{path} is damaged ({text}): it is left as it is; restore a copy or choose another file."
+        )
+    return RecordsError(f"{path} could not be used ({text}).")
 
 
 def check_name(path: Path) -> None:

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.store.files import check_header, schema_of, sentences
+from bench.store.files import check_header, fault, schema_of
 from bench.store.keys import complete, content_hash
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
 
@@ -149,14 +149,14 @@ def migrate(path: str | PathLike[str], out: str | PathLike[str] | None = None) -
     if out is not None and target.exists():
         raise RecordsError(f"{target} exists and is left as it is: choose another name with --out.")
     check_header(source)
-    with (
-        sentences(source),
-        closing(sqlite3.connect(source, timeout=60.0, isolation_level=None)) as connection,
-    ):
-        schema = schema_of(connection, source)
-        found = list(stored_rows(connection)) if schema else []
-        if out is None:  # the rows in the write-ahead log must be in the file before it is replaced
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    try:
+        with closing(sqlite3.connect(source, timeout=60.0, isolation_level=None)) as connection:
+            schema = schema_of(connection, source)
+            found = list(stored_rows(connection)) if schema else []
+            if out is None:  # the rows in the write-ahead log must be in the file before it is replaced
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise fault(source, error) from error
     rows = found if schema == SCHEMA else [migrated(row) for row in found]
     newest = {row["key"]: row for row in sorted(rows, key=lambda row: str(row["created"]))}
     half = target.with_name(f".{target.name}.{os.getpid()}")

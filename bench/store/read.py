@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.store.files import check_header, check_name, present, schema_of, sentences
+from bench.store.files import check_header, check_name, fault, present, schema_of
 from bench.store.media import visible
 from bench.store.migration import migrated
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
@@ -70,16 +70,19 @@ def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
         pending = log.exists() and log.stat().st_size > 0
     except OSError as error:
         raise RecordsError(f"{path} cannot be read ({error}).") from error
-    with ExitStack() as stack, sentences(path):
-        file, options = path, "mode=ro" if pending else "mode=ro&immutable=1"
-        if pending and not (shared.exists() and os.access(path.parent, os.W_OK)):
-            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gfy-"))) / "copy.sqlite"
-            shutil.copyfile(path, file)
-            shutil.copyfile(log, file.with_name(file.name + "-wal"))
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True, timeout=60.0)
-        stack.callback(connection.close)
-        schema_of(connection, path)
-        yield connection
+    try:
+        with ExitStack() as stack:
+            file, options = path, "mode=ro" if pending else "mode=ro&immutable=1"
+            if pending and not (shared.exists() and os.access(path.parent, os.W_OK)):
+                file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gfy-"))) / "copy.sqlite"
+                shutil.copyfile(path, file)
+                shutil.copyfile(log, file.with_name(file.name + "-wal"))
+            connection = sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True, timeout=60.0)
+            stack.callback(connection.close)
+            schema_of(connection, path)
+            yield connection
+    except sqlite3.Error as error:
+        raise fault(path, error) from error
 
 
 def misfits(connection: sqlite3.Connection) -> list[str]:

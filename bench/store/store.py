@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.store.files import check_header, check_name, create, grow, schema_of, sentences
+from bench.store.files import check_header, check_name, create, fault, grow, schema_of
 from bench.store.keys import complete
 from bench.store.read import frame_of
 from bench.store.schema import COLUMNS, SCHEMA, RecordsError
@@ -61,7 +62,7 @@ class Store:
             raise RecordsError(
                 f"{self.path} cannot be used ({error}): choose another place with --out."
             ) from error
-        with sentences(self.path):
+        try:
             self._connection = sqlite3.connect(
                 self.path, timeout=60.0, isolation_level=None, check_same_thread=False
             )
@@ -70,6 +71,17 @@ class Store:
             except BaseException:
                 self._connection.close()
                 raise
+        except sqlite3.Error as error:
+            raise fault(self.path, error) from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[sqlite3.Connection]:
+        """Let one thread at a time use the connection; what SQLite says becomes a sentence."""
+        with self._lock:
+            try:
+                yield self._connection
+            except sqlite3.Error as error:
+                raise fault(self.path, error) from error
 
     def _prepare(self) -> None:
         run = self._connection.execute
@@ -95,45 +107,45 @@ class Store:
     def put(self, row: Mapping[str, Any]) -> str:
         """Store one row in one transaction (a row of the same key is replaced), and return its key."""
         full = complete(row)
-        with self._lock, sentences(self.path):
+        with self._alone() as connection:
             # A statement outside BEGIN is its own transaction: after a kill the row is there completely or
             # not at all.
-            self._connection.execute(_INSERT, list(full.values()))
+            connection.execute(_INSERT, list(full.values()))
         return str(full["key"])
 
     def put_many(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Store some rows in one transaction: all of them are there afterwards, or none; return how many."""
         full = [list(complete(row).values()) for row in rows]
-        with self._lock, sentences(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._alone() as connection:
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany(_INSERT, full)
-                self._connection.execute("COMMIT")
+                connection.executemany(_INSERT, full)
+                connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
         return len(full)
 
     def has(self, key: str) -> bool:
         """Return whether a row of this key is stored."""
-        with self._lock, sentences(self.path):
-            return self._connection.execute("SELECT 1 FROM rows WHERE key = ?", (key,)).fetchone() is not None
+        with self._alone() as connection:
+            return connection.execute("SELECT 1 FROM rows WHERE key = ?", (key,)).fetchone() is not None
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return one stored row as a dictionary (JSON columns stay text), or None."""
-        with self._lock, sentences(self.path):
-            row = self._connection.execute(f"SELECT {_NAMES} FROM rows WHERE key = ?", (key,)).fetchone()
+        with self._alone() as connection:
+            row = connection.execute(f"SELECT {_NAMES} FROM rows WHERE key = ?", (key,)).fetchone()
             return None if row is None else dict(zip(COLUMNS, row, strict=True))
 
     def __len__(self) -> int:
-        with self._lock, sentences(self.path):
-            return int(self._connection.execute("SELECT count(*) FROM rows").fetchone()[0])
+        with self._alone() as connection:
+            return int(connection.execute("SELECT count(*) FROM rows").fetchone()[0])
 
     def frame(self) -> pd.DataFrame:
         """Return all rows, oldest first, with one column for each of `COLUMNS`."""
-        with self._lock, sentences(self.path):
-            return frame_of(self._connection)
+        with self._alone() as connection:
+            return frame_of(connection)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

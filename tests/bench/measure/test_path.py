@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from bench.measure.certification import judge
 from bench.measure.group import measure_group
-from bench.plan.matrix import plan
+from bench.plan.matrix import Group, plan
 from bench.plan.suite import from_dict
 from bench.run import worker
 from bench.run.executor import Local
@@ -24,14 +27,15 @@ class Collected(worker.Channel):
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
-        self.evidence: dict[str, Any] | None = None
+        self.evidence: dict[str, dict[str, Any]] = {}
 
     def hand(self, cell: str | None) -> None:
         pass
 
     def row(self, cell: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
         self.rows[cell] = columns
-        self.evidence = evidence or self.evidence
+        if evidence is not None:
+            self.evidence[cell] = evidence
 
     def rest(self) -> None:
         pass
@@ -46,9 +50,9 @@ class Collected(worker.Channel):
         pass
 
 
-def passed(work: Any) -> set[str]:
-    """The modules of `bench` whose functions run while work() does; what runs when they are imported is not counted."""
-    found: set[str] = set()
+def calls(work: Callable[[], object]) -> Counter[str]:
+    """How often functions of each module of `bench` are called while work() runs, in all threads of this process."""
+    found: Counter[str] = Counter()
 
     def look(frame: Any, event: str, arg: Any) -> None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -57,38 +61,48 @@ def passed(work: Any) -> set[str]:
             and name.startswith("bench.")
             and frame.f_code.co_name not in ("<module>", "<lambda>")
         ):
-            found.add(name)
+            found[name] += 1
 
-    work()  # everything is imported and remembered now, as it is for all cells but the first
+    threading.setprofile(look)
     sys.setprofile(look)
     try:
         work()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
     return found
+
+
+def passed(work: Callable[[Group], object], group: Group) -> set[str]:
+    """The modules that work on a group calls more often where the group has one cell more."""
+    work(group)  # everything is imported and remembered now, as it is for all groups but the first
+    one, all_of_them = (calls(lambda g=g: work(g)) for g in (group.only({group.cells[0].name}), group))
+    return {name for name, count in all_of_them.items() if count > one[name]}
 
 
 @pytest.mark.slow
 def test_one_cell_passes_few_modules(tmp_path: Path) -> None:
-    """What measures it in the worker, and what hands its row to the store in the process that waits for it."""
+    """What measures and judges it in other processes, and what hands its row to the store in the one that waits."""
     pytest.importorskip("torch")
     asked = from_dict(
         {
-            "solvers": ["DualNewton"], "gradients": ["implicit"], "backends": ["torch"], "tolerances": [1e-9],
-            "repeat": 3, "timeout": 60.0, "budget": 0.1, "problems": [{"family": "pairwise-gini", "k": 4, "batch": 2}],
+            "solvers": ["DualNewton", "CoordinateAscent"], "gradients": ["implicit"], "backends": ["torch"],
+            "tolerances": [1e-9], "repeat": 3, "timeout": 60.0, "budget": 0.1,
+            "problems": [{"family": "pairwise-gini", "k": 4, "batch": 2}],
         }
     )  # fmt: skip
     (group,) = plan(asked).groups
-    channel = Collected()
-    inside = passed(lambda: measure_group(group, channel))
-    inside |= passed(lambda: judge((group.cells[0], channel.evidence, 30.0), channel))
-    (columns,) = channel.rows.values()
-    assert columns["status"] == "ok"
 
-    with Store(tmp_path / "r.sqlite") as store:  # opened once for all cells
+    def inside(group: Group) -> None:
+        channel = Collected()
+        measure_group(group, channel)
+        for cell in group.cells:
+            judge((cell, channel.evidence[cell.name], 30.0), channel)
+            assert channel.rows[cell.name]["status"] == "ok"
+
+    modules = {worker.__name__}  # which takes the job from the other process and sends its rows back
+    modules |= passed(inside, group)
+    with Store(tmp_path / "r.sqlite") as store:
         local = Local(store, environment.row_facts())
-        outside = passed(lambda: local([group], 0))
-    modules = (
-        inside | outside | {worker.__name__}
-    )  # which takes the job from the other process and sends its rows back
+        modules |= passed(lambda group: local([group], 0), group)
     assert len(modules) <= MOST, f"{len(modules)} modules: {', '.join(sorted(modules))}"

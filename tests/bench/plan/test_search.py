@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.plan.matrix import Cell, Group, Settings
-from bench.plan.search import MOST_TRIES, preferred, tightened
-from bench.run.executor import Local
+from bench.plan.matrix import MOST_TRIES, Cell, Group, Settings
+from bench.run.executor import Local, preferred
 from bench.store import Store
 
 COLUMNS = {"kind": "compare", "problem": "p", "solver": "s", "tol": 1e-6, "dtype": "float64", "seed": 0}
@@ -20,12 +19,12 @@ def row(gap: float, **more: object) -> dict[str, object]:
 
 
 def test_a_false_claim_is_given_a_tighter_tolerance_and_remembers_what_was_tried() -> None:
-    first = tightened(Cell(COLUMNS), row(1e-4))
+    first = Cell(COLUMNS).tightened(row(1e-4))
     assert first is not None
     assert first.name == Cell(COLUMNS).name  # it is the same row: the tolerance given does not identify it
     assert first.columns["tol_given"] == pytest.approx(5e-9)
     assert first.columns["search"] == [{"tol": 1e-6, "gap_rel": 1e-4, "converged": 1.0}]
-    second = tightened(first, row(5e-6))
+    second = first.tightened(row(5e-6))
     assert second is not None
     assert second.columns["tol_given"] < 5e-9
     assert [tried["gap_rel"] for tried in second.columns["search"]] == [1e-4, 5e-6]
@@ -33,16 +32,16 @@ def test_a_false_claim_is_given_a_tighter_tolerance_and_remembers_what_was_tried
 
 def test_what_would_not_help_is_not_tried() -> None:
     cell = Cell(COLUMNS)
-    assert tightened(cell, row(1e-7)) is None  # it meets the level
-    assert tightened(cell, row(1e-4, converged=0.5)) is None  # it ran out of steps
-    assert tightened(cell, row(1e-4, converged=None)) is None  # it claims nothing
-    stuck = tightened(cell, row(1e-4))
+    assert cell.tightened(row(1e-7)) is None  # it meets the level
+    assert cell.tightened(row(1e-4, converged=0.5)) is None  # it ran out of steps
+    assert cell.tightened(row(1e-4, converged=None)) is None  # it claims nothing
+    stuck = cell.tightened(row(1e-4))
     assert stuck is not None
-    assert tightened(stuck, row(0.9e-4)) is None
+    assert stuck.tightened(row(0.9e-4)) is None
     single = Cell({**COLUMNS, "dtype": "float32"})
-    assert tightened(single, row(1e-4)) is None  # 1e-8 is below what the dtype holds
+    assert single.tightened(row(1e-4)) is None  # 1e-8 is below what the dtype holds
     count, now, gap = 0, cell, 1e-3
-    while (found := tightened(now, row(gap))) is not None:
+    while (found := now.tightened(row(gap))) is not None:
         count, now, gap = count + 1, found, gap / 3
     assert count == MOST_TRIES - 1
 
