@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from gfy.backend import backend_of, get_backend
 from gfy.calling.guard import guard
+from gfy.calling.keeping import kept
 from gfy.calling.named import as_mode, as_solver
 from gfy.calling.staging import patience, portable
 from gfy.calling.telling import DEBUG, tell_dropped, tell_unsolved
@@ -183,59 +184,29 @@ def solution_with(
     closed = problem if energy is problem.energy else replace(problem, energy=energy)
     # A function that captured a traced array cannot be used in another trace, so it is not kept.
     keep = energy is problem.energy or backend_of(v).is_concrete(closed_v)
-    return _runner(closed, solver, gradient, stop, backend_of(v).name, program, keep)(closed_v, p0)
+    staged = _kept_staged if keep else _staged
+    return staged(closed, solver, gradient, stop, backend_of(v).name, program)(closed_v, p0)
 
 
+# The answer is kept, because it takes longer than many solves.
+@kept(512)
 def _reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) -> str | None:
-    """Return the reason why the mode and the solver cannot serve the problem; it is computed once for each
-    three of them."""
-    try:
-        return _known_reason(problem, solver, gradient)  # type: ignore[arg-type]
-    except TypeError:  # a part cannot be hashed
-        return gradient.unsupported(problem, solver)
-
-
-@lru_cache(maxsize=512)
-def _known_reason(problem: InnerProblem, solver: InnerSolver, gradient: GradientMode) -> str | None:
+    """Return the reason why the mode and the solver cannot serve the problem."""
     return gradient.unsupported(problem, solver)
 
 
 _Run = Callable[[Input, Array | None], Solution]
 
 
-def _runner(
-    problem: InnerProblem,
-    solver: InnerSolver,
-    gradient: GradientMode,
-    stop: Stop,
-    backend: str,
-    program: Hashable,
-    keep: bool,
-) -> _Run:
-    """Return the solve as one staged function and keep it: outside jit a loop would be compiled at every call."""
-    if keep:
-        try:
-            return _remembered(problem, solver, gradient, stop, backend, program)  # type: ignore[arg-type]
-        except TypeError:  # A part cannot be hashed, so the staged function cannot be kept.
-            pass
-    return _staged(problem, solver, gradient, stop, backend)
-
-
-@lru_cache(maxsize=256)
-def _remembered(
-    problem: InnerProblem,
-    solver: InnerSolver,
-    gradient: GradientMode,
-    stop: Stop,
-    backend: str,
-    program: Hashable,
-) -> _Run:
-    return _staged(problem, solver, gradient, stop, backend)
-
-
 def _staged(
-    problem: InnerProblem, solver: InnerSolver, gradient: GradientMode, stop: Stop, backend: str
+    problem: InnerProblem,
+    solver: InnerSolver,
+    gradient: GradientMode,
+    stop: Stop,
+    backend: str,
+    program: Hashable,
 ) -> _Run:
+    """Return the solve as one staged function; `program` tells apart what an energy's own program depends on."""
     whole = getattr(gradient, "solution", None)
 
     def run(v: Input, p0: Array | None) -> Solution:
@@ -258,3 +229,7 @@ def _staged(
         return found
 
     return borrowed
+
+
+# Outside jit a loop would be compiled at every call of a function that is not kept.
+_kept_staged = kept(256)(_staged)

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.commands.options import DataDir, Quick
+
 Out = Annotated[
     Path,
     typer.Option(
         "--out", help="Write beyond.sqlite to this folder; what is stored there is not measured again."
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, which takes about a minute.")]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA.")]
 
 
 def amortised(out: Out = Path("results"), quick: Quick = False, data_dir: DataDir = None) -> None:

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.commands.options import DataDir
+
 app = typer.Typer(no_args_is_help=True, help="List, fetch, check and show the datasets.")
 
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA and the user cache.")
-]
 Names = Annotated[
     list[str] | None, typer.Argument(help="Name the datasets (default: all that can be fetched).")
 ]

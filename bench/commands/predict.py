@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bench.commands.options import DataDir
+
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Read the network that `gfy train` saved in this folder.")],
@@ -24,9 +26,7 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Write p* instead of the decoded labels.")
     ] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Search the datasets in this folder.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write this CSV file (default: print to the screen).")
     ] = None,

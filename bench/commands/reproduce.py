@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench.commands import beyond
+from bench.commands.options import DataDir
 from bench.commands.reproduce_imitation import imitation
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ def multilabel(
         str | None,
         typer.Option("--scheduler", help="Send cells to this Dask scheduler, for example tcp://host:8786."),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA and the user cache.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[
         Path, typer.Option("--out", help="Write multilabel.sqlite and the tables to this folder.")
     ] = Path("results"),

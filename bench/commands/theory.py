@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.commands.options import DataDir, Quick
+
 app = typer.Typer(
     no_args_is_help=True, help="Check the paper's theorems by experiment; every study stores rows."
 )
@@ -17,7 +19,6 @@ Out = Annotated[
         "--out", help="Write theory.sqlite to this folder; what is stored there is not measured again."
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, which takes a minute.")]
 Framework = Annotated[str, typer.Option("--backend", help="Choose jax or torch.")]
 
 
@@ -69,9 +70,7 @@ def difference_of_convex(
         typer.Option(min=30, help="Spend this many gradient evaluations per training (default 600)."),
     ] = None,
     dataset: Annotated[str, typer.Option(help="Name the dataset as `gfy data list` shows it.")] = "yeast",
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Search this folder before GFY_DATA.")
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Train rectifier, maxout and log-sum-exp networks by the convex-concave procedure and by Adam.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bench.commands.options import DataDir
+
 
 def train(
     dataset: Annotated[
@@ -47,9 +49,7 @@ def train(
         int, typer.Option(min=1, help="Report and write a checkpoint after this many epochs.")
     ] = 10,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in --out.")] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Search the datasets in this folder.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option("--out", help="Save the network in this folder.")] = Path("model"),
 ) -> None:
     """Train one energy network on a dataset and save it.

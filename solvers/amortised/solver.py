@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from gfy.backend import backend_of, floating_leaf
+from gfy.calling.keeping import kept
 from gfy.errors import GfyTypeError, GfyValueError
 from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input, Solution, Stop
@@ -85,10 +85,7 @@ class Amortised:
                 f"{problem.energy.name} is not concave in p: no certificate can tell whether a proposal is the "
                 "maximum; use MultiStart or ProjectedGradient"
             )
-        try:
-            return _reason(self.fallback, self.finish, problem)
-        except TypeError:  # A part cannot be hashed, so the answer cannot be kept.
-            return _reason.__wrapped__(self.fallback, self.finish, problem)
+        return _reason(self.fallback, self.finish, problem)
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()
@@ -182,7 +179,7 @@ def _method(solver: Any, problem: InnerProblem, v: Input) -> Any:
 
 
 # The answer is kept, because `unsupported` takes longer than many solves.
-@lru_cache(maxsize=256)
+@kept(256)
 def _reason(fallback: Any, finish: Any, problem: InnerProblem) -> str | None:
     reason: str | None = fallback.unsupported(problem)
     if reason is None and finish is not None:

@@ -156,12 +156,15 @@ def solve_at_once(
 
     It is also None where an example is not solved. See `solvers.kernels.torch_direct.solve` for the arguments.
     """
-    if not native.installed() or not isinstance(v, tuple) or not v:
-        return None
-    if not type(v[0]).__module__.startswith("torch"):
+    if not native.installed() or not _of_torch(v):
         return None
     found: Solution | None = _torch_direct().solve(problem, v, p0, stop, solver, check)
     return found
+
+
+def _of_torch(v: Input) -> bool:
+    """Return whether v is a tuple of tensors of torch, which eager calls read by their addresses."""
+    return isinstance(v, tuple) and bool(v) and type(v[0]).__module__.startswith("torch")
 
 
 @cache
@@ -188,7 +191,7 @@ def whole_loss(
     made: list[Any] = []
 
     def loss(v: Input, y: Array, p0: Array | None, return_solution: bool) -> Any:
-        if not isinstance(v, tuple) or not v or not type(v[0]).__module__.startswith("torch"):
+        if not _of_torch(v):
             return None
         if not made:
             made.append(

@@ -11,7 +11,7 @@ import pytest
 
 from bench.run.executor import Local
 
-sys.path.insert(0, str(Path(__file__).parent))  # `hostile` is imported by name
+sys.path.insert(0, str(Path(__file__).parent))  # `hostile` and `collected` are imported by name
 
 
 class Here:

@@ -13,8 +13,10 @@ from bench.gates.bars.differentiate import gradient_call, modes, relative
 from bench.gates.bars.ladder import Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.gates.bars.memory import peak_ratio
+from bench.gates.bars.native import conditioned
 from bench.gates.problems import make
 from bench.measure.programs import Bench, flat, set_up
+from bench.plan.registry import make_solver
 from bench.problems.base import Named
 
 
@@ -27,21 +29,34 @@ def _ratio(name: str, what: str, bar: float, workload: Named, top: Contender, bo
     return Line(name, what, top.seconds / bottom.seconds, "<=", bar, detail, workload, (top, bottom))
 
 
-def _envelope(scale: Scale) -> list[Line]:
+def _beside_forward(name: str, what: str, workload: Named, solver: Any, scale: Scale) -> list[Line]:
+    """Time value and gradient in the envelope mode beside the forward solve alone, in each framework."""
     import gfy
-    import solvers
 
-    workload = make("pairwise-gini", *_sizes(scale), 1)
     lines = []
     for backend in scale.backends:
-        solver = solvers.DualNewton()
         forward = certified(workload, solver_contender(workload, solver, backend, scale))
         bench = set_up(workload.instance, backend, scale.device)
         call = gradient_call(bench, solver, gfy.Envelope(), forward.tol or 0.0)
         both = Contender("value and gradient", call, backend=backend)
         take_turns([forward, both], 2 * scale.rounds, scale.slice_s)
-        what = f"{backend}: envelope, value and gradient together, against the forward solve"
-        lines.append(_ratio("envelope-cost", what, 1.3, workload, both, forward))
+        lines.append(_ratio(name, what.format(backend), 1.3, workload, both, forward))
+    return lines
+
+
+def _envelope(scale: Scale) -> list[Line]:
+    work = make("pairwise-gini", *_sizes(scale), 1)
+    what = "{}: envelope, value and gradient together, against the forward solve"
+    return _beside_forward("envelope-cost", what, work, make_solver("DualNewton"), scale)
+
+
+def _envelope_dense(scale: Scale) -> list[Line]:
+    sizes = [(8, 8)] if scale.tiny else [(14, 128), (50, 64), (174, 256)]
+    lines = []
+    for k, batch in sizes:
+        work = conditioned("quadratic-gini-box", k, batch, 100.0)
+        what = f"{work.name}, {{}}: envelope, value and gradient against the forward solve"
+        lines += _beside_forward("envelope-dense", what, work, make_solver("Auto"), scale)
     return lines
 
 
@@ -165,6 +180,7 @@ def _unrolled_memory(scale: Scale) -> list[Line]:
 
 BARS = (
     Bar("envelope-cost", "envelope: value and gradient <= 1.3 x the forward solve", _envelope),
+    Bar("envelope-dense", "dense: value and gradient <= 1.3 x the forward solve", _envelope_dense),
     Bar("implicit-cost", "implicit: <= 2 x the forward solve; dense <= one Cholesky", _implicit),
     Bar("agreement", "modes agree to 1e-8 at a gap of 1e-12, frameworks to 1e-10", _agreement),
     Bar("unrolled-memory", "unrolled, 1000 steps: peak <= 8 x that of 30", _unrolled_memory),

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from bench.gates.bars.contenders import certified, solver_contender
-from bench.gates.bars.differentiate import gradient_call
 from bench.gates.bars.ladder import Contender, take_turns
 from bench.gates.bars.line import Bar, Line, Scale, milliseconds
 from bench.gates.bars.native import conditioned
@@ -87,28 +86,7 @@ def _done(library: Any, run: Callable[..., Any], *given: Any) -> Any:
     return library.sync(run(*given))
 
 
-def _envelope(scale: Scale) -> list[Line]:
-    import gfy
-
-    lines = []
-    for k, batch in [(8, 8)] if scale.tiny else [(14, 128), (50, 64), (174, 256)]:
-        work = conditioned("quadratic-gini-box", k, batch, 100.0)
-        for backend in scale.backends:
-            solver = make_solver("Auto")
-            forward = certified(work, solver_contender(work, solver, backend, scale))
-            bench = set_up(work.instance, backend, scale.device)
-            call = gradient_call(bench, solver, gfy.Envelope(), forward.tol or 0.0)
-            both = Contender("value and gradient", call, backend=backend)
-            take_turns([forward, both], 2 * scale.rounds, scale.slice_s)
-            detail = f"{milliseconds(both.seconds)} / {milliseconds(forward.seconds)}"
-            what = f"{work.name}, {backend}: envelope, value and gradient against the forward solve"
-            ratio = both.seconds / forward.seconds
-            lines.append(Line("envelope-dense", what, ratio, "<=", 1.3, detail, work, (both, forward)))
-    return lines
-
-
 BARS = (
     Bar("threads", "dense, k = 174, batch 256: two threads >= 1.6 x one", _threads),
     Bar("warm-start", "a step of training later: warm >= 1.5 x cold", _warm),
-    Bar("envelope-dense", "dense: value and gradient <= 1.3 x the forward solve", _envelope),
 )

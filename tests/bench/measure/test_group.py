@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from collected import Collected
 
 from bench.measure.group import measure_group
 from bench.measure.programs import set_up
@@ -157,32 +158,9 @@ def test_misbehaving_solvers_are_one_row_each(tmp_path: Path) -> None:
         assert words.lower() in (frame.reason[name] or "").lower()
 
 
-@pytest.mark.slow
-class Told:
-    """A channel of a worker that keeps what it is told, in its order."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, str | None]] = []
-
-    def limit_memory(self, limit: int | None) -> None:
-        pass
-
-    def stopped(self) -> bool:
-        return False
-
-    def rest(self) -> None:
-        pass
-
-    def hand(self, cell: str | None) -> None:
-        self.said.append(("hand", cell))
-
-    def row(self, cell: str, columns: object, evidence: object = None) -> None:
-        self.said.append(("row", cell))
-
-
 def test_a_row_leaves_while_other_cells_are_still_timed() -> None:
     (group,) = plan(suite(solvers=["CoordinateAscent", "DualNewton"], tolerances=[1e-6])).groups
-    told = Told()
+    told = Collected()
     measure_group(group, told)
     first = next(i for i, (what, _) in enumerate(told.said) if what == "row")
     _, done = told.said[first]

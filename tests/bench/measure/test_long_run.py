@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from collected import Collected
 
 from bench.measure.group import measure_group
 from bench.plan.matrix import plan
@@ -15,28 +16,6 @@ from bench.plan.suite import from_dict
 
 COMPARISONS = 1_000
 MOST_BYTES = 64 * 2**20
-
-
-class Rows:
-    """A channel of a worker that counts its rows."""
-
-    def __init__(self) -> None:
-        self.statuses: list[object] = []
-
-    def limit_memory(self, limit: int | None) -> None:
-        pass
-
-    def stopped(self) -> bool:
-        return False
-
-    def rest(self) -> None:
-        pass
-
-    def hand(self, cell: str | None) -> None:
-        pass
-
-    def row(self, cell: str, columns: dict[str, object], evidence: object = None) -> None:
-        self.statuses.append(columns.get("status", "measured"))
 
 
 def held() -> tuple[int, int, int]:
@@ -50,7 +29,7 @@ def held() -> tuple[int, int, int]:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory in use is read from /proc")
 def test_a_thousand_comparisons_in_one_process() -> None:
     pytest.importorskip("torch")
-    told = Rows()
+    statuses: list[object] = []
 
     def compare(count: int) -> None:
         for number in range(count):
@@ -60,14 +39,16 @@ def test_a_thousand_comparisons_in_one_process() -> None:
                 "budget": 0.001, "problems": [problem],
             }  # fmt: skip
             for group in plan(from_dict(asked)).groups:
+                told = Collected()
                 measure_group(group, told)
+                statuses.extend(columns.get("status", "measured") for columns in told.rows.values())
 
     compare(100)
     before = held()
     compare(COMPARISONS)
     after = held()
-    assert len(told.statuses) == 2 * (100 + COMPARISONS)
-    assert "crashed" not in told.statuses
+    assert len(statuses) == 2 * (100 + COMPARISONS)
+    assert "crashed" not in statuses
     print(f"{(after[0] - before[0]) / 2**20:.1f} MiB, {before[1:]} before, {after[1:]} after")
     assert after[0] - before[0] < MOST_BYTES, f"{(after[0] - before[0]) / 2**20:.0f} MiB more than before"
     assert after[1] <= before[1]

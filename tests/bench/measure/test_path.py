@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from collected import Collected
 
 from bench.measure.certification import judge
 from bench.measure.group import measure_group
@@ -20,34 +21,6 @@ from bench.run.executor import Local
 from bench.store import Store, environment
 
 MOST = 14
-
-
-class Collected(worker.Channel):
-    """A channel without a process at its other end: the rows of a group are kept here."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, Any]] = {}
-        self.evidence: dict[str, dict[str, Any]] = {}
-
-    def hand(self, cell: str | None) -> None:
-        pass
-
-    def row(self, cell: str, columns: dict[str, Any], evidence: dict[str, Any] | None = None) -> None:
-        self.rows[cell] = columns
-        if evidence is not None:
-            self.evidence[cell] = evidence
-
-    def rest(self) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
-
-    def stopped(self) -> bool:
-        return False
-
-    def limit_memory(self, allowed: int | None) -> None:
-        pass
 
 
 def calls(work: Callable[[], object]) -> Counter[str]:
