@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gfy
-from bench.measure.clock import Program, working_seconds
-from bench.measure.compiled import compile_seconds, savings
+from bench.measure.clock import Program
+from bench.measure.compiled import calls_host, compile_jax, trace_jax
 from bench.problems.base import Instance
 from gfy.backend import Backend, get_backend, leaves, tree_map
 
@@ -162,63 +162,6 @@ def flat(tree: Any) -> np.ndarray:
 def to_numpy(x: Any) -> np.ndarray:
     """Return an array of any framework, detached and on the host."""
     return gfy.backend_of(x).to_numpy(x)
-
-
-class Traced(NamedTuple):
-    """Hold a jitted function, its trace for given arguments, and the seconds that tracing took."""
-
-    function: Callable[..., Any]
-    program: Any
-    seconds: float
-
-
-def trace_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> Traced:
-    """Return a function as `jax.jit` gives it to a user, traced for these arguments."""
-    import jax
-
-    begin = working_seconds()
-    jitted = jax.jit(function)
-    return Traced(jitted, jitted.trace(*args), working_seconds() - begin)
-
-
-def calls_host(traced: Any) -> bool:
-    """Return whether a traced program calls back to Python on the host."""
-    waiting, seen = [traced.jaxpr], set()
-    while waiting:
-        part = waiting.pop()
-        inner = getattr(part, "jaxpr", part)  # a closed jaxpr holds its equations in its attribute `jaxpr`
-        if isinstance(part, list | tuple):
-            waiting += part
-        elif hasattr(inner, "eqns") and id(inner) not in seen:
-            seen.add(id(inner))
-            if any(equation.primitive.name == "pure_callback" for equation in inner.eqns):
-                return True
-            waiting += [value for equation in inner.eqns for value in equation.params.values()]
-    return False
-
-
-def compile_jax(traced: Traced, title: object = None) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Compile a traced function, apart from its calls.
-
-    Args:
-        traced: The function and its trace.
-        title: What tells the program from others, where its compilation time is to be kept.
-
-    Returns:
-        The jitted function, which finds its program compiled, and the seconds of lowering and compiling with the memory
-        that XLA reports. The object that `compile` returns is not called: where a program can call the host, JAX
-        dispatches it 40 to 200 us more slowly than the jitted function that a user calls.
-    """
-    begin = working_seconds()
-    lowered = traced.program.lower()
-    done, found = working_seconds(), len(savings())
-    compiled = lowered.compile()
-    compiling = compile_seconds(title, working_seconds() - done, savings()[found:])
-    facts: dict[str, Any] = {"trace_s": traced.seconds + done - begin, "compile_s": compiling}
-    memory = compiled.memory_analysis()
-    if memory is not None:
-        facts["temp_bytes"] = int(memory.temp_size_in_bytes)
-    return traced.function, facts
 
 
 class Staged:

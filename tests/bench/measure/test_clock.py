@@ -26,8 +26,14 @@ from bench.measure.clock import (
     rotate,
     working_seconds,
 )
-from bench.measure.compiled import FOLDER, compilation_cache, compile_seconds
-from bench.measure.programs import calls_host, compile_jax, trace_jax
+from bench.measure.compiled import (
+    FOLDER,
+    calls_host,
+    compilation_cache,
+    compile_jax,
+    compile_seconds,
+    trace_jax,
+)
 from bench.store.environment import cores, fingerprint, machine, row_facts
 from gfy.backend import get_backend
 
