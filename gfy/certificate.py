@@ -147,7 +147,7 @@ def _judge(problem: InnerProblem, v: Any, p: Array, backend: Backend) -> _Judgem
         return np.asarray(backend.to_numpy(x), dtype=np.float64)
 
     value = host(problem.value(v, p))
-    above = 0.0 * value  # how far the linear bound of Phi is above it at p
+    above = np.zeros_like(value)  # how far the linear bound of Phi is above it at p
     if energy.smooth:
         slope = energy.grad_p(v, p)
     else:

@@ -91,9 +91,11 @@ def _point_bound(regularizer: Separable, theta: Array, p: Array, only: Array, bl
     ends = regularizer.coordinate_value(p), regularizer.coordinate_value(only)
     move = xp.abs(only - p)
     error = move * (xp.abs(theta) * _ROUNDINGS * backend_of(theta).eps(theta) + blur)
-    error = error + xp.where(move > 0, _ROUNDINGS * backend_of(theta).eps(theta) * xp.abs(ends[0]), 0 * move)
+    error = error + xp.where(
+        move > 0, _ROUNDINGS * backend_of(theta).eps(theta) * xp.abs(ends[0]), xp.zeros_like(move)
+    )
     gap = (theta * (only - p) + (ends[0] - ends[1]) + error).sum(-1)
-    return GapBound(gap, only, 0 * gap, xp.abs(gap))
+    return GapBound(gap, only, xp.zeros_like(gap), xp.abs(gap))
 
 
 def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> _Pull:
@@ -111,7 +113,8 @@ def _pull(regularizer: Separable, theta: Array, p: Array, domain: ConvexSet) -> 
         )
     best = regularizer.argmax(theta, domain)
     if domain.total is None:
-        return _Pull(theta, best, 0 * best.sum(-1), 0 * best.sum(-1))
+        none = namespace(best).zeros_like(best[..., 0])
+        return _Pull(theta, best, none, none)
     tau = regularizer.multiplier(theta, domain)
     earned = tau[..., 0] * _short(p, domain.total)
     # All coordinates move in the same direction with the multiplier, so together they move by the residual of
@@ -128,7 +131,7 @@ def _margins(matrix: Array) -> Array:
 def _short(x: Array, total: float) -> Array:
     """Return total - sum x over the last axis, to about eps^2: the rounding of every addition is added up as well."""
     xp = namespace(x)
-    rest = 0 * x.sum(-1)
+    rest = xp.zeros_like(x[..., 0])
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
         a, b, odd = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
@@ -158,7 +161,7 @@ def tangent_bound(
             gap = _least(gap, tangents.at(p + share * (middle - p))[0])
     mu = regularizer.strong_convexity(domain)
     off = xp.sqrt(2 * over / mu) if mu > 0 else xp.full_like(over, float("inf"))
-    return GapBound(gap, best, off, 0 * gap)
+    return GapBound(gap, best, off, xp.zeros_like(gap))
 
 
 class _Tangents:
@@ -183,7 +186,7 @@ class _Tangents:
             vertex = self.domain.linear_oracle(slope)
             wrong = eps * dot(xp.abs(slope), xp.abs(vertex) + xp.abs(q))
             ahead = dot(slope, vertex - q)
-            over = xp.maximum(ahead, 0 * ahead) + wrong + self.diameter * size
+            over = xp.maximum(ahead, xp.zeros_like(ahead)) + wrong + self.diameter * size
         if self.mu > 0:
             over = _least(over, (xp.sqrt(dot(slope, slope)) + size) ** 2 / (2 * self.mu))
         move = q - self.p
@@ -223,7 +226,7 @@ class _Tangents:
             xp.abs(omega.coordinate_value(x)).sum(-1) if omega.separable else xp.abs(omega.value(x))
             for x in points
         )
-        return sum(sizes, start=0 * self.theta.sum(-1))
+        return sum(sizes, start=xp.zeros_like(self.theta[..., 0]))
 
 
 def _least(a: Array, b: Array) -> Array:

@@ -231,7 +231,7 @@ class ChainEntropy(Regularizer):
         parts = self.gamma * xp.abs(xlogx(p)).sum(-1) + dot(xp.abs(theta), p)
         rounding = (4 + self.chain.length) * backend_of(theta).eps(theta) * (largest + parts)
         gap = self.gamma * total - dot(theta, p) + self.value(p) + rounding + ((best + p) * blur).sum(-1)
-        return GapBound(gap, best, xp.full_like(gap, float("inf")), 0 * gap)
+        return GapBound(gap, best, xp.full_like(gap, float("inf")), xp.zeros_like(gap))
 
 
 def _log(p: Array) -> Array:

@@ -186,3 +186,12 @@ def test_a_claim_of_concavity_is_told_and_tried(asarray: Make, rng: np.random.Ge
             gfy.certify(gfy.InnerProblem(false, gfy.SquaredNorm(), domain), v, p)
     said = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1) + (p**4).sum(-1), k=4)
     assert not gfy.certify(gfy.InnerProblem(said, gfy.SquaredNorm(), BOX), v, p).concave
+
+
+@pytest.mark.parametrize("domain", [gfy.Reals(), gfy.Box(0.0, float("inf"))], ids=lambda domain: domain.name)
+def test_a_value_that_overflows_has_an_infinite_gap(domain: gfy.ConvexSet) -> None:
+    """Omega(p) = 5e399 is infinite in float64; the maximum is 0.5, so that no smaller bound is right."""
+    problem = gfy.InnerProblem(gfy.Bilinear(), gfy.SquaredNorm(), domain)
+    with np.errstate(all="ignore"):
+        found = gfy.certify(problem, gfy.Bilinear.Input(np.array([[0.0, 1.0]])), np.array([[1e200, 0.0]]))
+    assert found.gap.tolist() == found.distance.tolist() == [float("inf")]
