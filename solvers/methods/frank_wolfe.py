@@ -152,8 +152,8 @@ class FrankWolfe:
             size = xp.where(bend > 0, rise / xp.where(bend > 0, bend, xp.ones_like(bend)), most)
         else:
             size = rise / xp.where(length > 0, state.L * length, xp.ones_like(length))
-        size = xp.where(rise > 0, xp.minimum(size, most), 0 * size)
-        size = xp.where(xp.isfinite(size), size, 0 * size)
+        size = xp.where(rise > 0, xp.minimum(size, most), xp.zeros_like(size))
+        size = xp.where(xp.isfinite(size), size, xp.zeros_like(size))
         weights, atoms = active_set.apply(move, state, vertex, size)
         p = matvec(transpose(atoms), weights)
         g = problem.grad(v, p)

@@ -122,7 +122,7 @@ class ProjectedNewton:
         backend = backend_of(v)
         xp = backend.xp
         newton = self._direction(problem, v, state)
-        newton = xp.where(xp.isfinite(newton), newton, 0 * newton)
+        newton = xp.where(xp.isfinite(newton), newton, xp.zeros_like(newton))
         plain = (state.g - state.theta) / (1 + state.L)[..., None]
         theta = state.theta + xp.where(state.safe[..., None], plain, newton)
         p = problem.regularizer.argmax(theta, problem.domain)

@@ -210,7 +210,7 @@ def pairs(problem: InnerProblem, u: Array, curvature: Dense | LowRank | None, p:
         room = xp.minimum(high - x, y - low)
         gains, gives = (_of(regularizer, chosen, p) for chosen in (taker, giver))
         d = _trade(gains, gives, dot(taker - giver, g), h, x, y, room)
-        d = xp.where(xp.isfinite(d) & (dot(taker, giver) == 0), d, 0 * d)
+        d = xp.where(xp.isfinite(d) & (dot(taker, giver) == 0), d, xp.zeros_like(d))
         emptied = d >= room
         step = d[..., None] * (taker - giver)
         fresh = clip(p + step, low, high)

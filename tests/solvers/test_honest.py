@@ -241,3 +241,14 @@ def test_a_peer_is_not_believed() -> None:
     found = on_host(Boaster(), problem, v, None, STOP, lambda inputs, stop: content)
     assert found.result.tolist() == 3 * [gfy.Result.INACCURATE]
     assert not found.converged.any()
+
+
+def test_a_direction_that_is_not_finite_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.Gini(), gfy.Simplex())
+    v = gfy.LinearQuadratic.Input(np.array([[0.3, 0.1, 0.0]]), -np.eye(3)[None])
+    solver = solvers.ProjectedNewton()
+    state = solver.init(problem, v, None)._replace(safe=np.array([False]))
+    for direction in (np.inf, np.nan):
+        found = np.full((1, 3), direction)
+        monkeypatch.setattr(solvers.ProjectedNewton, "_direction", lambda *_, found=found: found)
+        assert np.isfinite(solver.step(problem, v, state).p).all()
