@@ -160,7 +160,7 @@ def _check_values(energy: Any, v: Input) -> None:
 
 def concavity_is_asked(energy: Any, v: Input) -> bool:
     """Return whether each call has to see that an energy which claims to be concave is so at v: where that is cheap."""
-    return bool(energy.concave) and _cost(energy, v) <= _CHEAP
+    return bool(energy.concave) and _cost(v) <= _CHEAP
 
 
 def _check_sizes(energy: Any, v: Input) -> None:
@@ -326,7 +326,7 @@ def _check_devices(v: Input) -> None:
         )
 
 
-def _cost(energy: Any, v: Input) -> float:
+def _cost(v: Input) -> float:
     """Return roughly the number of operations of an eigenvalue decomposition of every example's Hessian."""
     matrix = getattr(v, "U", None)
     return 0.0 if matrix is None else float(math.prod(matrix.shape)) * matrix.shape[-1]

@@ -155,7 +155,7 @@ def explain(
     kind, because = loss_in_v(problem)
     constants = _constants(problem, v, k)
     calibrated, bounds = {}, {}
-    for name, target in _targets(k).items():
+    for name, target in _targets().items():
         calibrated[name] = not_calibrated(problem, target)
         if calibrated[name] is None and k is not None:
             bounds[name] = calibration_bound(problem, target, k).factor
@@ -188,7 +188,7 @@ def _refused(mode: Any, problem: InnerProblem, solver: InnerSolver) -> str | Non
     return reason or kinks_unsupported(problem)
 
 
-def _targets(k: int | None) -> dict[str, Any]:
+def _targets() -> dict[str, Any]:
     names = {"zero_one": as_target("zero_one"), "hamming": as_target("hamming"), "ndcg": as_target("ndcg")}
     return names | {"precision_at_k (k = 1)": as_target("precision_at_k", 1)}
 

@@ -40,7 +40,7 @@ def planned(suite: Suite, memory: int | None = None, limit_s: float = PLANNING_L
             found.groups += ours.groups
             found.left_out += ours.left_out
         else:
-            _ask(part, memory, family, solver, limit_s, found)
+            _ask(part, memory, solver, limit_s, found)
     found.groups = join(found.groups)
     return found
 
@@ -72,9 +72,7 @@ def _there(text: str) -> None:
         raise GfyValueError(f"There is no file {file} (asked for as {text!r}).")
 
 
-def _ask(
-    part: Suite, memory: int | None, family: str | None, solver: str | None, limit_s: float, found: Plan
-) -> None:
+def _ask(part: Suite, memory: int | None, solver: str | None, limit_s: float, found: Plan) -> None:
     """Plan a part in a worker; an error there is the reason for which the part is left out."""
     worker, answer, reason = Worker(), None, "its code ended without an answer"
     try:

@@ -49,7 +49,7 @@ def _report(result: Comparison, out: Path) -> Report:
         rows=rows, tol=1e-6, made=_now(), verdicts=[], rankings={}, failures=None, honesty=None,
         experiment_tables=[change_table(result)],
         parts=[Part("All paired times", pictures)],
-        places=places(both), rules=_rules(), limitations=limitations(rows, 1e-6),
+        places=places(both), rules=_rules(), limitations=limitations(rows),
     )  # fmt: skip
     made.said = result.headline
     made.title = "Two runs side by side"

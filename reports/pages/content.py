@@ -122,7 +122,7 @@ def gather(results: Sequence[Path], figures: Path, tol: float = 1e-6) -> Report:
         asking=asked,
         experiment_tables=[*multilabel_tables(trained), *([imitated] if imitated else []), *beyond.tables(rows.frame)],
         parts=_draw(rows, judged, asked, (trained, seeds), figures, tol), places=places(rows.frame), rules=rules(tol),
-        limitations=limitations(rows, tol),
+        limitations=limitations(rows),
     )  # fmt: skip
 
 

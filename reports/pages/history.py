@@ -79,7 +79,7 @@ def _report(
         rows=rows, tol=1e-6, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), verdicts=[], rankings={},
         failures=None, honesty=None, experiment_tables=tables, parts=[Part("Histories", pictures)],
         places=places(rows.frame),
-        rules=_rules(), limitations=limitations(rows, 1e-6),
+        rules=_rules(), limitations=limitations(rows),
     )  # fmt: skip
     worse = sum(change.worse for change in moved)
     commits = len({commit for part in found.values() for commit in part.git_commit})

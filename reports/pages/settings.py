@@ -106,7 +106,7 @@ def rules(tol: float) -> list[str]:
     ]
 
 
-def limitations(rows: Rows, tol: float) -> list[str]:
+def limitations(rows: Rows) -> list[str]:
     """Return what these rows cannot show; the general ones, then those seen in the data."""
     frame = rows.compared
     out = [

@@ -126,7 +126,7 @@ def by_framework(problem: InnerProblem, v: Input, p0: Array | None, stop: Stop) 
     v, p0 = backend.stop_gradient((v, p0))
     given = one.parts(problem, v)
     step = lambda _, s: one.step(problem, given, s)  # noqa: E731
-    final = iterate(backend, step, None, one.start(problem, given, p0), stop, hold=False)
+    final = iterate(backend, step, None, one.start(given, p0), stop, hold=False)
     p = one.primal(problem, given, final.state.best)
     return solution(problem, v, final, stop, *_finish(problem, v, p, final.state.error**2, stop))
 

@@ -73,7 +73,7 @@ def primal(problem: InnerProblem, given: Parts, t: Array) -> Array:
     return found[0] if len(found) == 1 else backend_of(t).xp.concat(found, axis=-1)
 
 
-def start(problem: InnerProblem, given: Parts, p0: Array | None) -> State:
+def start(given: Parts, p0: Array | None) -> State:
     xp = backend_of(given.u).xp
     if p0 is not None:
         t = inner(given.a, p0)

@@ -96,7 +96,7 @@ class MultiStart:
         values = problem.value(v, found.p)
         values = xp.where(xp.isfinite(values), values, xp.full_like(values, -float("inf")))
         best = xp.argmax(values, axis=0)
-        chosen: Solution = tree_map(lambda leaf: _pick(backend, leaf, best), found)
+        chosen: Solution = tree_map(lambda leaf: _pick(leaf, best), found)
         return chosen
 
     def _points(self, problem: InnerProblem, k: int) -> np.ndarray:
@@ -146,7 +146,7 @@ def _widen(problem: InnerProblem, v: Input, batch: tuple[int, ...]) -> Input:
     return v._replace(**{field: xp.broadcast_to(leaf, (*batch, *event))})
 
 
-def _pick(backend: object, leaf: Array, best: Array) -> Array:
+def _pick(leaf: Array, best: Array) -> Array:
     """Return leaf[best[b], b, ...] for every b."""
     xp = backend_of(leaf).xp
     rest = leaf.ndim - 1 - best.ndim

@@ -305,7 +305,7 @@ def test_a_target_of_numpy_serves_both_frameworks(asarray: Make) -> None:
     assert float(abs(given - made).max()) == 0.0
 
 
-def test_what_is_no_solver(asarray: Make) -> None:
+def test_what_is_no_solver() -> None:
     with pytest.raises(
         gfy.GfyTypeError, match="methods solve and unsupported of gfy.InnerSolver, got object"
     ):

@@ -139,7 +139,7 @@ def test_zero_one_on_classes_is_calibrated_too(asarray: Any, tonumpy: Any, rng: 
     assert (risk > 0).any()
 
 
-def test_a_mixing_matrix_enters_the_constants(rng: Any) -> None:
+def test_a_mixing_matrix_enters_the_constants() -> None:
     U = np.diag([2.0, 0.5, 1.0])
     plain = gfy.calibration_bound(PROBLEMS["bilinear"], "hamming", K)
     mixed = gfy.calibration_bound(gfy.InnerProblem(gfy.Bilinear(U), gfy.BinaryGini(), BOX), "hamming", K)

@@ -133,7 +133,7 @@ def test_nothing_to_certify_gets_a_sentence() -> None:
     assert gfy.certify(problem, np.zeros((0, 2)), np.zeros((0, 2))).gap.shape == (0,)
 
 
-def test_an_indefinite_matrix_is_refused_whatever_its_size(rng: np.random.Generator) -> None:
+def test_an_indefinite_matrix_is_refused_whatever_its_size() -> None:
     """The tangent is no bound then: at most points the gap was below the true suboptimality."""
     problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), BOX)
     for k in (2, 130):

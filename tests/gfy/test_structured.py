@@ -91,7 +91,7 @@ def test_the_projection_is_differentiable(asarray: Any, tonumpy: Any, backend: s
     assert np.allclose(tonumpy(pulled), difference, atol=1e-6)  # the Jacobian of a projection is symmetric
 
 
-def test_sizes_and_centres_of_a_set_known_by_its_oracle(rng: Any) -> None:
+def test_sizes_and_centres_of_a_set_known_by_its_oracle() -> None:
     middle = HULL.center(np.zeros((2, CHAIN.k)))
     assert (middle > 0).all()
     assert HULL.violation(middle).max() < 1e-12

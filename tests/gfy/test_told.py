@@ -133,7 +133,7 @@ def test_jax_tells_under_grad_and_inside_jit_when_debugging() -> None:
         jax.effects_barrier()
 
 
-def test_a_mode_of_ones_own_that_gives_p_alone_is_served(asarray: Make, tonumpy: Make) -> None:
+def test_a_mode_of_ones_own_that_gives_p_alone_is_served(asarray: Make) -> None:
     class Plain:
         name = "plain"
 

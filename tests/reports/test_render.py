@@ -253,7 +253,7 @@ def test_limits_seen_in_the_rows_are_said(synthetic):
     rows += [
         synthetic.row(gradient="implicit", grad_error=1.0, grad_bound=0.1, loaded=1, git_dirty=1, repeats=1)
     ]
-    said = " ".join(limitations(tidy(pd.DataFrame(rows)), 1e-6))
+    said = " ".join(limitations(tidy(pd.DataFrame(rows))))
     for words in (
         "modes implicit",
         "1 rows have a gradient error beyond",

@@ -120,7 +120,7 @@ def test_is_the_default() -> None:
     assert default_solver().name == "Auto"
 
 
-def test_a_metric_in_and_out_of_the_set(rng: np.random.Generator) -> None:
+def test_a_metric_in_and_out_of_the_set() -> None:
     torch = pytest.importorskip("torch")
     problem = gfy.InnerProblem(gfy.Metric(), gfy.SquaredNorm(0.1), gfy.Box(0.0, 1.0))
     v = torch.as_tensor(np.array([[0.2, 0.7, 0.4], [0.2, 1.9, -0.6]]))

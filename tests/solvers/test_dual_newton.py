@@ -54,7 +54,7 @@ def test_bracket_holds_the_root(rng: np.random.Generator) -> None:
     found = solvers.DualNewton().solve(problem, v, stop=gfy.Stop(1e-13, 100))
     root = (v.A[..., 0] * found.p).sum(-1)
     given = one.parts(problem, v)
-    state = one.start(problem, given, None)
+    state = one.start(given, None)
     for _ in range(6):
         state = one.step(problem, given, state)
         slack = 1e-9 * (1 + root.abs())

@@ -52,7 +52,7 @@ def test_each_misbehaviour_is_one_row_and_the_rest_is_measured(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["forever", "spin"])
-def test_a_cell_is_killed_at_its_limit(tmp_path: Path, name: str) -> None:
+def test_a_cell_is_killed_at_its_limit(name: str) -> None:
     worker = Worker()
     group = Group("g", cells("good", name), Settings(timeout=1.5))
     began = None
