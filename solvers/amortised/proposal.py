@@ -31,9 +31,12 @@ class Proposal:
         readout: the fitted weights of a constant, the 3 k numbers and the hidden units, [1 + 3 k + h, k].
 
     Example:
-        >>> proposal = learner.proposal()
-        >>> solver = solvers.Amortised(proposal)
-        >>> loss = gfy.FenchelYoungLoss(problem, solver=solver)
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Bilinear.Input(array([[0.0, 1.0], [0.5, -0.5], [-1.0, 0.2]]))
+        >>> learner = solvers.amortised.ProposalLearner(problem, hidden=0)
+        >>> learner.see(v, gfy.argmax(problem, v))
+        >>> learner.proposal()(v)[0].tolist()  # p* is (0.5, 1)
+        [0.5, 1.0]
     """
 
     problem: InnerProblem
@@ -94,9 +97,12 @@ class ProposalLearner:
         GfyValueError: for a ridge that is not positive or a `keep` outside (0, 1].
 
     Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Bilinear.Input(array([[0.0, 1.0], [0.5, -0.5], [-1.0, 0.2]]))
         >>> learner = solvers.amortised.ProposalLearner(problem)
-        >>> learner.see(v, p)
-        >>> solver = solvers.Amortised(learner.proposal())
+        >>> learner.see(v, gfy.argmax(problem, v))
+        >>> gfy.argmax(problem, v, solver=solvers.Amortised(learner.proposal()))[0].tolist()
+        [0.5, 1.0]
     """
 
     def __init__(
