@@ -67,14 +67,12 @@ def bars() -> pd.DataFrame | None:
 def headline() -> str:
     """Return the README's table in words, or the command that would fill it."""
     from reports.answers.bars import where, words_table
-    from reports.figures.headline import ALT
 
     frame = bars()
     if frame is None:
         return f"No rows are kept yet: `{MAKE_BARS}` measures them and `python docs/generate.py` fills this table in."
-    picture = f'<img src="docs/figures/headline.svg" width="720" alt="{ALT}">'
     return (
-        f"{picture}\n\n{words_table(frame, MOST_LINES)}\n\n"
+        f"{words_table(frame, MOST_LINES)}\n\n"
         "Each time is that of one call for the whole batch, of the fastest "
         f"entry of its column that was certified. {where(frame)} The [results](docs/measured.md) name every contender; "
         f"`{MAKE_BARS}` measures the [rows](docs/results/bars.sqlite) again."
