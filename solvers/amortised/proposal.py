@@ -87,11 +87,11 @@ class ProposalLearner:
 
     Args:
         problem: the inner problem whose solutions are seen.
-        hidden: the number of hidden units; 0 makes the proposal linear in what it reads. Default 64.
-        ridge: the penalty on the fitted weights, relative to the mean square of what they multiply. Default 1e-6.
+        hidden: the number of hidden units; 0 makes the proposal linear in what it reads; 64 by default.
+        ridge: the penalty on the fitted weights, relative to the mean square of what they multiply; 1e-6 by default.
         keep: what the sums of the past are multiplied by at each batch, in (0, 1]; below 1 old problems are forgotten
-            as the network changes. Default 0.95.
-        seed: of the hidden layer's fixed weights. Default 0.
+            as the network changes; 0.95 by default.
+        seed: the seed of the hidden layer's fixed weights; 0 by default.
 
     Raises:
         GfyValueError: for a ridge that is not positive or a `keep` outside (0, 1].
