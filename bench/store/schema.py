@@ -145,7 +145,7 @@ SECTIONS = (
                better="lower"),
         Column("grad_reference_residual", "REAL", "fixed-point residual of that solution", better="lower"),
         Column("grad_uncertainty", "REAL", "how far the reference itself may be off, relative", better="lower"),
-    ), "Certified in float64, outside the clock; the largest over the batch."),
+    ), "These are certified in float64, outside the clock; each is the largest over the batch."),
     Section("What it costs", (
         Column("trace_s", "REAL", "tracing the solve", "s", "lower"),
         Column("compile_s", "REAL", "compiling it", "s", "lower"),
