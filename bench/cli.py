@@ -43,7 +43,7 @@ def load(verb: str) -> Any:
     parent = typer.Typer(add_completion=False, rich_markup_mode="rich")
     parent.callback()(lambda: None)
     if hasattr(module, "app"):
-        parent.add_typer(module.app, name=verb)
+        parent.add_typer(module.app, name=verb, cls=SuggestingGroup)
     else:
         parent.command(verb)(getattr(module, verb, None) or getattr(module, f"{verb}_command"))
     return typer.main.get_group(parent).commands[verb]
@@ -56,7 +56,20 @@ class LazyCommand(TyperCommand):
         return load(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
-class LazyGroup(TyperGroup):
+class SuggestingGroup(TyperGroup):
+    """Answer a verb or a command of a verb that is not known with the nearest one, or with all of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            from bench.plan.names import suggest
+
+            said = "There is no verb" if ctx.parent is None else f"`{ctx.command_path}` has no"
+            ctx.fail(f"{said} {args[0]!r}. {suggest(args[0], known)}".rstrip())
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [verb for verb in VERBS if find_spec(module_of(verb)) is not None]
 
@@ -64,14 +77,6 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         return LazyCommand(cmd_name, help=VERBS[cmd_name], short_help=VERBS[cmd_name])
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        verbs = self.list_commands(ctx)
-        if args and not args[0].startswith("-") and args[0] not in verbs:
-            from bench.plan.names import suggest
-
-            ctx.fail(f"There is no verb {args[0]!r}. {suggest(args[0], verbs)}".rstrip())
-        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode="rich")

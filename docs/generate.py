@@ -67,14 +67,12 @@ def bars() -> pd.DataFrame | None:
 def headline() -> str:
     """Return the README's table in words, or the command that would fill it."""
     from reports.answers.bars import where, words_table
-    from reports.figures.headline import ALT
 
     frame = bars()
     if frame is None:
         return f"No rows are kept yet: `{MAKE_BARS}` measures them and `python docs/generate.py` fills this table in."
-    picture = f'<img src="docs/figures/headline.svg" width="720" alt="{ALT}">'
     return (
-        f"{picture}\n\n{words_table(frame, MOST_LINES)}\n\n"
+        f"{words_table(frame, MOST_LINES)}\n\n"
         "Each time is that of one call for the whole batch, of the fastest "
         f"entry of its column that was certified. {where(frame)} The [results](docs/measured.md) name every contender; "
         f"`{MAKE_BARS}` measures the [rows](docs/results/bars.sqlite) again."
@@ -138,7 +136,7 @@ def results() -> str:
     else:
         parts += [f"![{ALT}](figures/headline.svg){{ .figure }}", "", speed_table(frame), "", where(frame)]
         parts += ["", "## The bars", "", bars_table(frame)]
-        parts += ["", f"Rows: [bars.sqlite](results/bars.sqlite); made again by `{MAKE_BARS}`."]
+        parts += ["", f"The rows are in [bars.sqlite](results/bars.sqlite); `{MAKE_BARS}` makes them again."]
     if FULL.is_file():
         parts += ["", "## The whole matrix", "", whole()]
     parts += ["", "## What the commands write", "", "Made from the stored rows when the site is built:", ""]
@@ -164,8 +162,8 @@ def whole() -> str:
         f"and gradient mode that serves it.{stopped} {counts(frame)}{busy(frame)} A problem is counted once per seed "
         "and framework, in float64, and is certified where the relative gap of one of its rows is small enough. A "
         'solver\'s "converged" is true where the certified gap is at most ten times the tolerance, or rounding.\n\n'
-        f"{matrix_table(frame)}\n\nRows: [full.sqlite](results/full.sqlite); made again by "
-        "`nox -s compare -- --suite full`."
+        f"{matrix_table(frame)}\n\nThe rows are in [full.sqlite](results/full.sqlite); "
+        "`nox -s compare -- --suite full` makes them again."
     )
 
 
@@ -178,7 +176,7 @@ def beyond(kind: str) -> str:
     frame = load([path]).frame if path.is_file() else None
     if frame is None or kind not in (table.name for table in tables(frame)):
         return f"No rows are kept yet: {make} measures them."
-    return f"{text(frame, kind)}\n\nRows: [beyond.sqlite](../results/beyond.sqlite); made again by {make}."
+    return f"{text(frame, kind)}\n\nThe rows are in [beyond.sqlite](../results/beyond.sqlite); {make} makes them again."
 
 
 def documents() -> dict[Path, str]:

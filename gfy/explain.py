@@ -82,7 +82,7 @@ class Explanation:
         lines.append(f"closed form  {'yes' if self.closed_form else 'no'}: {self.closed_form_why}")
         if self.constants:
             lines += ["", "Constants"] + [
-                f"  {name:<44} {value:.6g}" for name, value in self.constants.items()
+                f"  {name:<48} {value:.6g}" for name, value in self.constants.items()
             ]
         lines += ["", "What the paper proves of it"]
         for finding in self.findings:

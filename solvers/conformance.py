@@ -20,7 +20,17 @@ BATCH, K = 3, 5
 
 
 class Row(NamedTuple):
-    """Hold one check, whether it passed, and what was observed."""
+    """Hold one check, whether it passed, and what was observed.
+
+    Args:
+        check: What is checked, in a sentence with the framework.
+        ok: Whether it passed.
+        detail: What was observed, with the name of the problem.
+
+    Example:
+        >>> solvers.conformance.Row("The dtype is kept [torch]", True, "float32 stays float32").ok
+        True
+    """
 
     check: str
     ok: bool
@@ -62,7 +72,25 @@ def cases(seed: int = 0) -> list[Case]:
 
 
 def run(solver: Any, backend: str = frameworks()[0], chosen: list[Case] | None = None) -> list[Row]:
-    """Run every check on every small problem that the solver says it serves."""
+    """Run every check on every small problem that the solver says it serves.
+
+    Args:
+        solver: The solver, ours or your own.
+        backend: "jax" or "torch"; the first that is installed by default.
+        chosen: Problems in place of those of the suite; None by default.
+
+    Returns:
+        A list of `Row`; the solver keeps the protocol where all are `ok`.
+
+    Raises:
+        GfyValueError: There is no such framework.
+
+    Example:
+        >>> from solvers.conformance import cases, run
+        >>> rows = run(solvers.ClosedForm(), gfy.backend_of(array([1.0])).name, cases()[6:7])
+        >>> all(row.ok for row in rows)
+        True
+    """
     every = cases() if chosen is None else chosen
     rows = [_honest(solver, case, backend) for case in every if solver.unsupported(case.problem) is not None]
     served = [case for case in every if solver.unsupported(case.problem) is None]

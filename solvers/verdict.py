@@ -22,10 +22,26 @@ _STEEP = 1e3  # limits the infinite gradient of an entropy on the boundary, wher
 
 
 def duality_gap(problem: InnerProblem, v: Input, p: Array) -> tuple[Array, Array]:
-    """Return Omega*(g) + Omega(p) - <g, p> with g = grad_p Phi(v, p), [...], and g [..., k]; it bounds p's
-    suboptimality.
+    """Return Omega*(g) + Omega(p) - <g, p> and g = grad_p Phi(v, p); the first bounds the suboptimality of p.
 
     Where p_Omega is not known on C it is the Frank-Wolfe gap; for a Phi that is not concave it measures stationarity.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input.
+        p: points of C, [..., k].
+
+    Returns:
+        The gap [...] and g [..., k], in the dtype of p.
+
+    Raises:
+        GfyTypeError: v and p hold no array, or arrays of two frameworks.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> gap, g = solvers.verdict.duality_gap(problem, gfy.Bilinear.Input(array([0.0, 1.0])), array([0.5, 0.9]))
+        >>> gap.item(), g.tolist()
+        (0.01, [0.0, 1.0])
     """
     xp = backend_of(p).xp
     omega, domain = problem.regularizer, problem.domain
@@ -59,6 +75,25 @@ def rounding_floor(
     d cost a gap of at most sum_j min(d_j^2 / (2 mu), d_j w_j), where Omega is mu-strongly convex on C, and w_j is the
     extent of C along j. The sums and the rounding of p at its bounds add 16 eps (sum_j |g_j p_j| + |Omega(p)| + k
     mu).
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input.
+        p: points of C, [..., k].
+        g: grad_p Phi(v, p) [..., k], where it is known; None by default.
+        eps: the relative precision; None, the default, is that of the dtype of p.
+
+    Returns:
+        The gap, [...].
+
+    Raises:
+        GfyTypeError: p is no array of a framework.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v, p = gfy.Bilinear.Input(array([0.0, 1.0])), array([0.5, 1.0])
+        >>> solvers.verdict.rounding_floor(problem, v, p, eps=1e-3).item()
+        0.084
     """
     backend = backend_of(p)
     xp = backend.xp
@@ -93,12 +128,33 @@ def results(
     otherwise: Array,
     gap: Array | None = None,
 ) -> Array:
-    """Return the reason why each example ended, [...] int32: CONVERGED or ROUNDING_FLOOR only where the gap
-    at p agrees.
+    """Return the reason why each example ended: CONVERGED or ROUNDING_FLOOR only where the gap at p agrees.
 
-    The result is NOT_FINITE wherever the value at p is NaN or infinite, which an infinite score in v causes. `done`
-    says where the solver's own test was met, and `otherwise` is the result where it was not. A solver that has the
-    gap at this p may give it as `gap`.
+    The result is NOT_FINITE wherever the value at p is NaN or infinite, which an infinite score in v causes.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        v: the energy's Input.
+        p: the points that are returned, [..., k].
+        error: the solver's own measure, [...].
+        stop: the stopping rule.
+        done: where the solver's own test was met, [...] bool.
+        otherwise: the result where it was not met, [...] int32.
+        gap: the duality gap at p, [...], where it is known; None by default.
+
+    Returns:
+        Values of `gfy.Result`, [...] int32.
+
+    Raises:
+        GfyTypeError: p is no array of a framework.
+
+    Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v, p, error = gfy.Bilinear.Input(array([[0.0, 1.0]])), array([[0.5, 0.9]]), array([0.0])
+        >>> limit = array([int(gfy.Result.STEP_LIMIT)])
+        >>> found = solvers.verdict.results(problem, v, p, error, gfy.Stop(), error == 0, limit)
+        >>> gfy.Result(found.item()).name  # p misses the maximum by 0.01, whatever the solver says
+        'INACCURATE'
     """
     backend = backend_of(p)
     xp = backend.xp

@@ -143,6 +143,18 @@ def test_every_text_of_help_opens_with_a_capital_letter_and_ends_with_a_full_sto
     assert not [f"{name}: {text}" for name, text in told if not (text[0].isupper() and text.endswith("."))]
 
 
+def test_every_argument_and_option_of_every_verb_has_a_text_of_help() -> None:
+    from bench.cli import VERBS, load
+
+    commands = {verb: load(verb) for verb in VERBS}
+    for verb in VERBS:
+        subs = getattr(commands[verb], "commands", {})
+        commands |= {f"{verb} {name}": sub for name, sub in subs.items()}
+    given = [(verb, p) for verb, command in commands.items() for p in command.params if p.name != "help"]
+    assert len(given) >= 150
+    assert not [f"gfy {verb}: {p.opts[0]}" for verb, p in given if not getattr(p, "help", None)]
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [

@@ -19,7 +19,9 @@ class Kind(StrEnum):
 
 
 def list_command(
-    kind: Annotated[Kind, typer.Argument(help="Choose what to list.")] = Kind.solvers,
+    kind: Annotated[
+        Kind, typer.Argument(help="Choose solvers, problems, gradients, backends, suites or datasets.")
+    ] = Kind.solvers,
 ) -> None:
     """List solvers, problems, gradients, backends, suites or datasets, one per line.
 

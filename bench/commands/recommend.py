@@ -27,7 +27,7 @@ def recommend(
     device: Annotated[str, typer.Option(help="Choose cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Choose float64 or float32.")] = "float64",
     need: Annotated[
-        Need, typer.Option(help="Choose what you need of the inner problem.")
+        Need, typer.Option(help="Choose loss-gradient, argmax-gradient (p* with dp*/dv) or solve (p* alone).")
     ] = Need.loss_gradient,
     tol: Annotated[
         float, typer.Option(help="Accept answers with at most this certified relative gap.")

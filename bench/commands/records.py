@@ -126,7 +126,11 @@ def show(
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]
-    if len(found) != 1:
+    if not len(found):
+        raise RecordsError(
+            f"No row of {source} has a key that begins with {key!r}: the report shows the keys."
+        )
+    if len(found) > 1:
         raise RecordsError(
             f"{len(found)} rows of {source} have a key that begins with {key!r}: give more of it."
         )

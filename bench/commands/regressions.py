@@ -33,7 +33,7 @@ def regressions(
     repo: Annotated[Path, typer.Option(help="Compare commits of this checkout.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Measure two commits in turns and say for every cell whether it is better, the same or worse.
+    """Measure two commits in turns and say for every cell: better, same, worse, or cannot tell.
 
     Each verdict has a 99% interval. The command exits with 1 where a cell is worse.
 

@@ -38,7 +38,10 @@ def report(
     ] = None,
     out: Annotated[Path, typer.Option(help="Write the report to this folder.")] = Path("results/report"),
     format: Annotated[
-        list[Format] | None, typer.Option("--format", help="Write this format; the option may be repeated.")
+        list[Format] | None,
+        typer.Option(
+            "--format", help="Write html (the default), md, latex or pdf; the option may be repeated."
+        ),
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option("--compare", help="Compare these two result files.")

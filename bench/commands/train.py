@@ -28,15 +28,17 @@ def train(
     ] = "auto",
     rank: Annotated[int, typer.Option(min=1, help="Set the rank of the pairwise interaction.")] = 1,
     regularizer: Annotated[str, typer.Option(help="Regularize by gini or shannon.")] = "gini",
-    rate: Annotated[float, typer.Option(help="Set Adam's learning rate.")] = 6e-4,
+    rate: Annotated[float, typer.Option(min=1e-9, help="Set Adam's learning rate.")] = 6e-4,
     penalty: Annotated[
-        float, typer.Option(help="Set the weight decay, lambda of lambda / 2 |theta|^2.")
+        float, typer.Option(min=0.0, help="Set the weight decay, lambda of lambda / 2 |theta|^2.")
     ] = 0.0316,
-    gain: Annotated[float, typer.Option(help="Set the scale of the interaction's first draw.")] = 1.0,
-    epochs: Annotated[int, typer.Option(min=1)] = 100,
+    gain: Annotated[
+        float, typer.Option(min=0.0, help="Set the scale of the interaction's first draw.")
+    ] = 1.0,
+    epochs: Annotated[int, typer.Option(min=1, help="Use every training example this many times.")] = 100,
     decay: Annotated[bool, typer.Option("--decay", help="Decrease the rate linearly to zero.")] = False,
     batch: Annotated[int, typer.Option(min=1, help="Use this many examples per training step.")] = 32,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Draw the first weights and the batches from this seed.")] = 0,
     tol: Annotated[float, typer.Option(help="Solve the inner problem to this tolerance.")] = 1e-4,
     max_steps: Annotated[int, typer.Option(min=1, help="Take at most this many steps per inner solve.")] = 50,
     patience: Annotated[

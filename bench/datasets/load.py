@@ -18,7 +18,24 @@ from gfy.errors import GfyValueError
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Return the dataset with its published split (80/20 where there is none), without unlabelled examples."""
+    """Return the dataset with its published split (80/20 where there is none), without unlabelled examples.
+
+    Args:
+        name: a name that `gfy data list` shows, or "synthetic", which needs no file.
+        data_dir: the folder that is searched before GFY_DATA and the user cache; None by default.
+
+    Returns:
+        The `Dataset`, with unscaled features.
+
+    Raises:
+        GfyValueError: there is no such dataset, its files are not here, or they are not the published ones.
+
+    Example:
+        >>> from bench.datasets.load import load
+        >>> data = load("synthetic")
+        >>> data.features, data.labels, data.train.X.shape[1]
+        (20, 8, 20)
+    """
     if name == SYNTHETIC:
         return correlated()
     what = entry(name)

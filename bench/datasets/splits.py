@@ -18,7 +18,21 @@ from gfy.errors import GfyValueError
 
 @dataclass(frozen=True)
 class Dataset:
-    """Hold a training and a test part, unscaled, without the examples that have no label."""
+    """Hold a training and a test part, unscaled, without the examples that have no label.
+
+    Args:
+        name: the name of the dataset.
+        train: a `Part` with features X [n, d] and labels Y [n, k] of 0 and 1.
+        test: the same for testing.
+
+    Example:
+        >>> import numpy as np
+        >>> from bench.datasets.mulan import Part
+        >>> from bench.datasets.splits import Dataset
+        >>> data = Dataset("mine", Part(np.ones((4, 3)), np.ones((4, 2))), Part(np.ones((2, 3)), np.ones((2, 2))))
+        >>> data.features, data.labels
+        (3, 2)
+    """
 
     name: str
     train: Part

@@ -167,6 +167,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
     # The cheapest mode comes first, since it shows whether the solver is too slow.
     modes.sort(key=lambda mode: mode.name != "envelope")
     backends = [resolve(b, registry.BACKENDS, "backend") for b in entry.axes.get("backends", suite.backends)]
+    devices = [resolve(d, ("cpu", "cuda"), "device") for d in axes["devices"]]
     dtypes = [resolve(d, ("float64", "float32"), "dtype") for d in axes["dtypes"]]
     tolerances = sorted((float(t) for t in axes["tolerances"]), reverse=True)
     family = registry.make_family(entry.family)
@@ -189,7 +190,7 @@ def _plan_entry(entry: Entry, suite: Suite, settings: Settings, found: Plan) -> 
             reason = f"the problem ignores its seed: the numbers of seed {seed} are those of seed {same}"
             found.left_out.append((Cell({"kind": "compare", **work.columns}, entry.family, ""), reason))
             continue
-        for backend, device, dtype in product(backends, axes["devices"], dtypes):
+        for backend, device, dtype in product(backends, devices, dtypes):
             place = {"backend": backend, "device": device, "dtype": dtype}
             common = {"kind": "compare", **work.columns, "max_steps": suite.max_steps, **place}
             common |= {name: visible(common[name]) for name in NAMED}

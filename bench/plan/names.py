@@ -30,6 +30,8 @@ def resolve(name: str, known: Iterable[str], what: str) -> str:
     for candidate in names:
         if plain(candidate) == plain(name):
             return candidate
+    if name.endswith(".py"):
+        raise GfyValueError(f"{name!r} is a file and names no {what} in it: write {name}:Name.")
     raise GfyValueError(f"There is no {what} called {name!r}. {suggest(name, names)}".rstrip())
 
 

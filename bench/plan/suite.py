@@ -29,7 +29,37 @@ class Entry:
 
 @dataclass(frozen=True)
 class Suite:
-    """Say what to measure and how long to try."""
+    """Say what to measure and how long to try: a suite as `gfy compare --suite` takes it.
+
+    Args:
+        name: the name of the suite.
+        description: what the suite is for, in a sentence.
+        solvers: names of solvers; "all", the default, is every solver that serves the problem.
+        gradients: gradient modes; envelope by default.
+        backends: frameworks; both by default.
+        devices: "cpu", the default, or "cuda".
+        dtypes: "float64", the default, or "float32".
+        tolerances: accuracy levels, which are relative gaps; 1e-3, 1e-6 and 1e-9 by default.
+        full_ladder: whether modes other than envelope and unrolled are measured at every level and not at the
+            tightest alone; False by default.
+        max_steps: the most steps of a solver; 2000 by default.
+        repeat: how many calls of each program are timed at most; 7 by default.
+        timeout: seconds after which a cell is stopped; 60 by default.
+        budget: seconds of timed calls after which a program is timed no further; 0.5 by default.
+        seed: the seed of the problems; 0 by default.
+        seeds: several seeds, in place of `seed`; none by default.
+        limit: seconds after which no row is measured a second time; infinite by default.
+        accuracy_only: whether answers are certified and nothing is timed; False by default.
+        break_even: whether a call without staging is timed too, to compute after how many calls staging is faster;
+            False by default.
+        problems: the problems with their sizes, each an `Entry`.
+
+    Example:
+        >>> from bench.plan.suite import Entry, Suite
+        >>> suite = Suite("mine", solvers=["DualNewton"], problems=[Entry("pairwise-gini", {"k": 40})])
+        >>> suite.tolerances, suite.problems[0].params
+        ([0.001, 1e-06, 1e-09], {'k': 40})
+    """
 
     name: str = "own"
     description: str = ""
@@ -38,16 +68,15 @@ class Suite:
     backends: list[str] = field(default_factory=lambda: ["jax", "torch"])
     devices: list[str] = field(default_factory=lambda: ["cpu"])
     dtypes: list[str] = field(default_factory=lambda: ["float64"])
-    tolerances: list[float] = field(default_factory=lambda: [1e-3, 1e-6, 1e-9])  # accuracy levels
-    # If this is False, every mode but envelope and unrolled is measured at the tightest level only.
+    tolerances: list[float] = field(default_factory=lambda: [1e-3, 1e-6, 1e-9])
     full_ladder: bool = False
     max_steps: int = 2000
     repeat: int = 7
     timeout: float = 60.0
     budget: float = 0.5
     seed: int = 0
-    seeds: list[int] = field(default_factory=list)  # these replace `seed` where there are any
-    limit: float = float("inf")  # seconds after which no row is measured a second time
+    seeds: list[int] = field(default_factory=list)
+    limit: float = float("inf")
     accuracy_only: bool = False
     break_even: bool = False
     problems: list[Entry] = field(default_factory=list)
@@ -59,7 +88,24 @@ def suites() -> list[str]:
 
 
 def read(name: str) -> Suite:
-    """Return a suite by name, or from a TOML file of one's own."""
+    """Return a suite by name, or from a TOML file of one's own.
+
+    Args:
+        name: "smoke", "default" or "full", or the path of a file whose name ends with .toml.
+
+    Returns:
+        The `Suite`, its keys checked.
+
+    Raises:
+        GfyValueError: there is no such suite or file, or a key of the file is not known or holds a wrong value; the
+            sentence names the line.
+
+    Example:
+        >>> from bench.plan.suite import read
+        >>> suite = read("smoke")
+        >>> suite.tolerances, suite.gradients
+        ([0.001, 1e-10], ['envelope', 'implicit'])
+    """
     file = FOLDER / f"{name}.toml"
     if not file.is_file():
         file = Path(name).expanduser()

@@ -27,6 +27,20 @@ class Instance:
 
     Usually there is one input. A sequence of inputs stands for the steps of a training run. They are solved one after
     the other, each from the solution before it where `warm` is True, and otherwise from scratch.
+
+    Args:
+        problem: the energy, the regularizer and the set.
+        inputs: one Input of the energy, or several.
+        targets: points of the set, against which losses are computed, [batch, k].
+        warm: whether each input is solved from the solution of the input before it; False by default.
+
+    Example:
+        >>> import numpy as np
+        >>> from bench.problems.base import Instance
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        >>> made = Instance(problem, (gfy.Bilinear.Input(np.ones((2, 3))),), np.eye(3)[:2])
+        >>> made.k, made.batch
+        (3, 2)
     """
 
     problem: InnerProblem
@@ -53,7 +67,19 @@ class Instance:
 
 
 class Recipe(Protocol):
-    """Define what a problem of one's own must offer: see `Family`, or any class with these three."""
+    """Define what a problem of one's own must offer: a name, default parameters, and `make`. `Family` offers them.
+
+    Example:
+        >>> import numpy as np
+        >>> from bench.problems.base import Instance
+        >>> class Ones:
+        ...     name, defaults = "ones", {"k": 3}
+        ...     def make(self, rng, k=3):
+        ...         problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        ...         return Instance(problem, (gfy.Bilinear.Input(np.ones((1, k))),), np.eye(k)[:1])
+        >>> Ones().make(np.random.default_rng(0), k=4).k
+        4
+    """
 
     name: str
     defaults: Params
@@ -63,13 +89,34 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class Family:
-    """Represent a named recipe: `make(rng, **params)` builds an instance of the requested size."""
+    """Represent a named recipe: `make(rng, **params)` builds an `Instance` of the requested size.
+
+    Args:
+        name: the name in tables and on the command line.
+        about: what the problem is, in a few words.
+        build: a function (rng, **params) -> `Instance`, which must depend on nothing else.
+        defaults: the parameters and their values where none are given; empty by default.
+        exact: whether every machine makes the same numbers, apart from a few rounding errors; True by default.
+
+    Raises:
+        GfyValueError: `make` is given a number of labels or examples, a rank or a length that is no whole number >= 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from bench.problems.base import Family, Instance
+        >>> def build(rng, k, batch):
+        ...     problem = gfy.InnerProblem(gfy.Bilinear(), gfy.Gini(), gfy.Simplex())
+        ...     return Instance(problem, (gfy.Bilinear.Input(rng.normal(size=(batch, k))),), np.eye(k)[:batch])
+        >>> family = Family("scores", "random scores of classes", build, {"k": 4, "batch": 2})
+        >>> family.make(np.random.default_rng(0), k=3).targets.shape
+        (2, 3)
+    """
 
     name: str
     about: str
-    build: Any  # (rng, **params) -> Instance
+    build: Any
     defaults: Params = field(default_factory=dict)
-    exact: bool = True  # whether every machine makes the same numbers, apart from a few rounding errors
+    exact: bool = True
 
     def make(self, rng: np.random.Generator, **params: Any) -> Instance:
         for name in COUNTS:

@@ -125,6 +125,11 @@ def chosen(
 ) -> list[Run]:
     """Return the runs that fit: a problem family, the beginning of a machine's name or of a commit or a
     version, and dates."""
+    for name, day in (("since", since), ("until", until)):
+        if day is not None and not re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", day):
+            raise RecordsError(
+                f"--{name} must be a day such as 2026-11-01, or a month or a year of it, not {day!r}."
+            )
 
     def fits(run: Run) -> bool:
         return (

@@ -98,6 +98,7 @@ def identity_of(row: Mapping[str, Any]) -> dict[str, Any]:
         RecordsError: The row's kind is not known.
 
     Example:
+        >>> from bench.store.keys import identity_of
         >>> identity_of({"kind": "imitation", "problem": "Hopper-v5", "seed": 3, "score": 1.0})
         {'kind': 'imitation', 'problem': 'Hopper-v5', 'seed': 3}
     """
@@ -117,7 +118,23 @@ def _check(name: str, value: Any, allowed: Collection[str]) -> None:
 
 
 def key_of(row: Mapping[str, Any]) -> str:
-    """Return the key of a row; measuring the same cell again gives the same key."""
+    """Return the key of a row; measuring the same cell again gives the same key.
+
+    Args:
+        row: Columns by name; more than the identifying ones may be given.
+
+    Returns:
+        The SHA-256 of `identity_of(row)`, 64 letters.
+
+    Raises:
+        RecordsError: The row's kind is not known.
+
+    Example:
+        >>> from bench.store import key_of
+        >>> row = {"kind": "imitation", "problem": "Hopper-v5", "seed": 3}
+        >>> key_of(row) == key_of(row | {"score": 1.0}), len(key_of(row))
+        (True, 64)
+    """
     return content_hash(identity_of(row))
 
 

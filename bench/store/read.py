@@ -126,6 +126,13 @@ def load(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> pd.DataF
 
     Raises:
         RecordsError: No file is named, or one of them cannot be read.
+
+    Example:
+        >>> from bench.store import Store, load
+        >>> with Store("results.sqlite") as store:
+        ...     key = store.put({"kind": "compare", "status": "ok", "problem": "toy", "solver": "DualNewton"})
+        >>> load("results.sqlite")[["problem", "solver", "source"]].values.tolist()
+        [['toy', 'DualNewton', 'results.sqlite']]
     """
     import pandas as pd
 

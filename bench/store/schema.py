@@ -15,19 +15,33 @@ STATUSES = ("ok", "not converged", "timeout", "crashed", "not finite", "unsuppor
 
 
 class RecordsError(ValueError):
-    """A store, a row or an export cannot be used; the message is one sentence for a person."""
+    """A store, a row or an export cannot be used; the message is one sentence for a person.
+
+    Example:
+        >>> from bench.store import RecordsError, key_of
+        >>> try:
+        ...     key_of({"kind": "lunch"})
+        ... except RecordsError as error:
+        ...     print(str(error)[:25])
+        Column 'kind' is 'lunch';
+    """
 
 
 @dataclass(frozen=True)
 class Column:
     """Describe one column of a row.
 
-    Attributes:
-        name: How rows, exports and tables call it.
+    Args:
+        name: The name in rows, exports and tables.
         type: TEXT, INTEGER, REAL or JSON (stored as text).
         about: What it says, in a few words.
-        unit: Of its numbers; empty where they have none.
-        better: "lower" or "higher" for a measurement that can be ranked, else empty.
+        unit: The unit of its numbers; empty, the default, where they have none.
+        better: "lower" or "higher" for a measurement that can be ranked; empty, the default, for others.
+
+    Example:
+        >>> from bench.store import FIELDS
+        >>> FIELDS["gap"].type, FIELDS["gap"].better
+        ('REAL', 'lower')
     """
 
     name: str
@@ -48,11 +62,22 @@ class Section:
 
 @dataclass(frozen=True)
 class Kind:
-    """Describe a kind of row: what it is, and the columns whose values identify a row of it."""
+    """Describe a kind of row: what it is, and the columns whose values identify a row of it.
+
+    Args:
+        about: What measured the row, in a few words.
+        identity: The columns of which the key is made.
+        compares: Whether the rows measure a solver on an inner problem, so that choices can be ranked; False by
+            default.
+
+    Example:
+        >>> from bench.store import KINDS
+        >>> KINDS["imitation"].identity, KINDS["compare"].compares
+        (('problem', 'family', 'seed', 'problem_params'), True)
+    """
 
     about: str
     identity: tuple[str, ...]
-    # True where the rows measure a solver on an inner problem, so that choices can be ranked.
     compares: bool = False
 
 
@@ -120,7 +145,7 @@ SECTIONS = (
                better="lower"),
         Column("grad_reference_residual", "REAL", "fixed-point residual of that solution", better="lower"),
         Column("grad_uncertainty", "REAL", "how far the reference itself may be off, relative", better="lower"),
-    ), "Certified in float64, outside the clock; the largest over the batch."),
+    ), "These are certified in float64, outside the clock; each is the largest over the batch."),
     Section("What it costs", (
         Column("trace_s", "REAL", "tracing the solve", "s", "lower"),
         Column("compile_s", "REAL", "compiling it", "s", "lower"),

@@ -41,9 +41,12 @@ class Store:
         RecordsError: The file is not a store, is damaged, has another schema, or cannot be written.
 
     Example:
+        >>> from bench.store import Store
         >>> with Store("results.sqlite") as store:
         ...     key = store.put({"kind": "compare", "status": "ok", "problem": "toy", "solver": "DualNewton"})
         ...     assert store.has(key)
+        ...     len(store)
+        1
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:

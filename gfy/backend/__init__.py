@@ -45,8 +45,17 @@ def register_backend(
     Returns:
         A function that takes the registration back.
 
+    Raises:
+        Exception: what `load` raises, at the first use of the framework.
+
     Example:
-        >>> register_backend("cupy", CupyBackend, lambda x: type(x).__module__ == "cupy", differentiates=False)
+        >>> from gfy.backend import register_backend
+        >>> def mine():  # the class that a backend of your own defines
+        ...     return gfy.get_backend("numpy")
+        >>> undo = register_backend("mine", mine, lambda x: type(x).__name__ == "MyArray", differentiates=False)
+        >>> gfy.get_backend("mine").xp.__name__
+        'numpy'
+        >>> undo()
     """
     before = _KNOWN.get(name)
     _KNOWN[name] = _Known(load, owns, differentiates)

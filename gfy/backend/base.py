@@ -37,6 +37,16 @@ class Capture(NamedTuple):
 
 
 class Backend(Protocol):
+    """Define what a framework must offer: an array namespace `xp`, loops, derivatives, and a few operations on arrays.
+
+    Solvers and energies use nothing else of a framework. `gfy.backend_of(arrays)` returns the backend of some arrays.
+
+    Example:
+        >>> backend = gfy.backend_of(array([1.0, 2.0]))
+        >>> backend.gradient(lambda x: (x * x).sum(), array([1.0, 2.0])).tolist()
+        [2.0, 4.0]
+    """
+
     name: str
     # True where functions are traced and compiled: shapes must then not depend on values, and a loop must be
     # the backend's own.

@@ -34,14 +34,11 @@ def as_solver(solver: Any) -> InnerSolver:
         return default_solver()
     if isinstance(solver, str):
         return _solver_called(solver)
-    if isinstance(solver, type):
-        raise GfyTypeError(
-            f"solver must be an instance, got the class {solver.__name__}: write {solver.__name__}()"
-        )
     if not (callable(getattr(solver, "solve", None)) and hasattr(solver, "unsupported")):
         raise GfyTypeError(
-            f"solver must have the methods solve and unsupported of gfy.InnerSolver, got {type(solver).__name__}"
+            f"solver must have the methods solve and unsupported of gfy.InnerSolver, got {_kind(solver)}"
         )
+    _refuse_class("solver", solver)
     return solver
 
 
@@ -63,15 +60,22 @@ def as_mode(gradient: Any) -> GradientMode | None:
             raise GfyValueError(_unknown("gradient", gradient, list(_MODES)))
         mode: GradientMode = _MODES[gradient.lower()]()
         return mode
-    if isinstance(gradient, type):
-        name = gradient.__name__
-        raise GfyTypeError(f"gradient must be an instance, got the class {name}: write {name}()")
     if not callable(getattr(gradient, "argmax", None)):
         raise GfyTypeError(
             f"gradient must be gfy.Envelope(), gfy.Implicit(), gfy.Unrolled() or a mode like them, got "
-            f"{type(gradient).__name__}"
+            f"{_kind(gradient)}"
         )
+    _refuse_class("gradient", gradient)
     return gradient
+
+
+def _kind(thing: Any) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+
+
+def _refuse_class(name: str, thing: Any) -> None:
+    if isinstance(thing, type):
+        raise GfyTypeError(f"{name} must be an instance, got {_kind(thing)}: write {thing.__name__}()")
 
 
 def _solver_called(name: str) -> InnerSolver:

@@ -93,7 +93,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _checked(after: float | None, name: str) -> float | None:
-    if after is not None and not after >= 0:
+    if after is not None and not (isinstance(after, int | float) and after >= 0):
         raise GfyValueError(f"{name} must be a number of seconds >= 0, got {after!r}")
     return after
 

@@ -292,7 +292,7 @@ class Energy:
                 raise GfyTypeError(f"{self.name}.Input.{field} must be an array, got {type(leaf).__name__}")
             if leaf.ndim < rank:
                 raise GfyValueError(
-                    f"{self.name}.Input.{field} must have at least {rank} axes, got the shape {tuple(leaf.shape)}"
+                    f"{self.name}.Input.{field} must have {rank} or more axes, got the shape {tuple(leaf.shape)}"
                 )
             shapes.append(tuple(leaf.shape[: leaf.ndim - rank]))
         if shapes and all(shape == shapes[0] for shape in shapes):

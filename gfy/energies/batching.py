@@ -88,20 +88,27 @@ def batch_shape(fn: Fn, v: Any, k: int, batched: Any) -> tuple[int, ...]:
     if said is not None and any(not isinstance(x, bool) for x in said):
         return _by_ranks(arrays, said)
     try:
-        return _shape_at(fn, v, k, ())
+        found = _shape_at(fn, v, k, ())
     except Exception as error:
         first = error
+    else:
+        if found[-1:] == (k,) and not _fits(fn, v, k, found):
+            raise GfyValueError(
+                f"CustomEnergy.fn must return one value per example: for a p of shape [{k}] it returns an array of "
+                f"shape {list(found)}, whose last axis is that of p; sum over it, as in (v * p).sum(-1)"
+            )
+        return found
     flagged = arrays if said is None else [x for x, flag in zip(arrays, said, strict=True) if flag]
-    found = _by_trial(fn, v, k, flagged)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    shapes = _by_trial(fn, v, k, flagged)
+    if len(shapes) == 1:
+        return shapes[0]
+    if not shapes:
         raise GfyValueError(
             f"CustomEnergy.fn cannot be computed with this v: for a p of shape [{k}] it raises "
             f"{type(first).__name__} ({str(first).splitlines()[0] if str(first) else ''}), and it also fails where "
             "p has leading axes of the leaves of v as its batch axes"
         ) from first
-    listed = " or ".join(str(shape) for shape in found)
+    listed = " or ".join(str(shape) for shape in shapes)
     raise GfyValueError(f"the batch axes of v are not clear to CustomEnergy: {listed}; {CURE}") from first
 
 

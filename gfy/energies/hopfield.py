@@ -36,8 +36,8 @@ class Hopfield(Energy):
 
     Args:
         association: Psi, which turns the scores X p of the n patterns into weights on the simplex; a regularizer with
-            an argmax map there. Default `Shannon()`.
-        beta: the inverse temperature, a number > 0. Default 1.
+            an argmax map there; `Shannon()` by default.
+        beta: the inverse temperature, a number > 0; 1 by default.
 
     Raises:
         GfyTypeError: for an association that is not a regularizer.

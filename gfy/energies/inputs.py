@@ -62,7 +62,7 @@ def space_of(energy: Energy, v: Input) -> InputSpace:
     for (field, rank), leaf in zip(ranks.items(), v, strict=True):
         if leaf.ndim < rank:
             raise GfyValueError(
-                f"{energy.name}.Input.{field} must have at least {rank} axes, got the shape {tuple(leaf.shape)}"
+                f"{energy.name}.Input.{field} must have {rank} or more axes, got the shape {tuple(leaf.shape)}"
             )
         shapes.append(tuple(leaf.shape[leaf.ndim - rank :]))
     return InputSpace(type(v), tuple(shapes))

@@ -28,6 +28,9 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
     Args:
         energies: a function that takes v to E(v, .), [..., n]; None, the default, takes v itself as that array.
 
+    Raises:
+        GfyTypeError: for `energies` that is no function.
+
     Reference: Blondel et al. (2022), Section 3.
 
     Example:
@@ -41,6 +44,12 @@ class Probabilistic(FunctionEnergy, LinearEnergy):
     Input = TreeInput
     in_v = "nonconvex"
     function = "energies"
+
+    def __post_init__(self) -> None:
+        if self.energies is not None and not callable(self.energies):
+            raise GfyTypeError(
+                f"Probabilistic.energies must be a function of v, or None, got {type(self.energies).__name__}"
+            )
 
     @property
     def ranks(self) -> dict[str, int] | None:  # type: ignore[override]

@@ -30,15 +30,22 @@ class PairwiseInput(NamedTuple):
 class QuadraticEnergy(Energy):
     """Represent Phi(v, p) = <u, p> + 1/2 <p, U p>; a subclass declares `interactions` and defines `quadratic`.
 
-    Every solver, gradient mode and certificate for quadratic energies then works with it.
+    Every solver, gradient mode and certificate for quadratic energies then works with it: `interactions` is "dense" or
+    "low rank", and `quadratic(v)` returns u with U as `Dense(U)` or `LowRank(A)`, which stands for U = -A A^T.
 
     Example:
-        >>> class Repulsion(gfy.energies.QuadraticEnergy):  # <u, p> - w/2 <p, L p>, L [k, k] positive semi-definite
-        ...     interactions = "dense"
-        ...     Input = RepulsionInput  # a NamedTuple of u [..., k], w [...], L [..., k, k]
-        ...     ranks = {"u": 1, "w": 0, "L": 2}
+        >>> from typing import Any, NamedTuple
+        >>> from gfy.energies import Dense, QuadraticEnergy, QuadraticForm
+        >>> class Scores(NamedTuple):
+        ...     u: Any  # scores [..., k]
+        ...     L: Any  # penalties [..., k, k], positive semi-definite
+        >>> class Penalised(QuadraticEnergy):
+        ...     Input, ranks = Scores, {"u": 1, "L": 2}
         ...     def quadratic(self, v):
-        ...         return QuadraticForm(v.u, Dense(-v.w[..., None, None] * v.L))
+        ...         return QuadraticForm(v.u, Dense(-v.L))
+        >>> problem = gfy.InnerProblem(Penalised(), gfy.SquaredNorm(), gfy.Reals())
+        >>> gfy.argmax(problem, Scores(array([1.0, 2.0]), array([[1.0, 0.0], [0.0, 3.0]]))).tolist()
+        [0.5, 0.5]
     """
 
     interactions: str | None = "dense"

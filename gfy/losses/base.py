@@ -36,13 +36,18 @@ class Loss:
         stop: the tolerance and the most steps of an iterative solver.
         target_tol: how far outside C a target may lie.
 
+    Returns:
+        `loss(v, y)` returns the loss of each example, [...], or their mean or sum. `loss.predict(v)` returns p*(v).
+
     Raises:
         GfyTypeError, GfyValueError: for a solver, a mode or a reduction that is not known; a class in place of an
             instance is refused with the right spelling.
 
     Example:
-        >>> loss = gfy.FenchelYoungLoss(problem, solver="DualNewton", gradient="envelope", reduction="mean")
-        >>> loss(v, y)
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> loss = gfy.FenchelYoungLoss(problem, solver="ClosedForm", gradient="envelope", reduction="sum")
+        >>> isinstance(loss, gfy.losses.Loss), loss(gfy.Bilinear.Input(array([[0.0, 1.0]])), array([[1.0, 1.0]])).item()
+        (True, 0.25)
     """
 
     problem: InnerProblem

@@ -32,7 +32,7 @@ def retrieve(problem: InnerProblem, v: Any, query: Array, steps: int = 1) -> Ret
             map on the set, and the set.
         v: the energy's Input.
         query: where the updates start, [..., k].
-        steps: the number of updates, at least 1. Default 1.
+        steps: the number of updates, at least 1; 1 by default.
 
     Returns:
         A `Retrieval`: the updated p [..., k] and the values along the way, [steps + 1, ...].

@@ -40,8 +40,8 @@ class JointLoss:
 
     Args:
         energy: Phi; its Input v comes from a network. Any energy will do, concave or not.
-        divergence: "kl" or "chi2". Default "kl".
-        reduction: "none", "mean" or "sum" over the examples. Default "none".
+        divergence: "kl" or "chi2"; "kl" by default.
+        reduction: "none", "mean" or "sum" over the examples; "none" by default.
 
     Raises:
         GfyTypeError: for an energy that is none.
@@ -114,7 +114,7 @@ class JointLoss:
         Args:
             v: the energy's Input, with batch axes [...].
             samples: [s, k] or [s, ..., k]; all outputs in place of samples give the exact value for a uniform prior.
-            log_weights: as for the loss. Default None.
+            log_weights: as for the loss; None by default.
 
         Returns:
             [...]; a good value for the last bias of a network for tau to start from.
@@ -175,8 +175,8 @@ class JointLoss:
         Args:
             v: the energy's Input, which says k.
             count: how many, at least 1.
-            seed: of NumPy's generator; give another at every step. Default 0.
-            share: the probability of a label, in (0, 1). Default 0.5, the uniform prior.
+            seed: the seed of NumPy's generator, another one at every step; 0 by default.
+            share: the probability of a label, in (0, 1); 0.5, the uniform prior, by default.
 
         Returns:
             [count, k] of zeros and ones.

@@ -29,14 +29,20 @@ from reports.data.words import BACKENDS, size
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Hold the answer to one question.
+    """Hold the answer to one question, as `recommend` returns it; print it to read all of it.
 
-    Attributes:
+    Args:
         question: What was asked.
         line: The problem nearest to the question with every solver on it; None where nothing alike was measured.
         compare: The command that measures the question itself.
         notes: What a reader must know besides.
         beside: The answers for other frameworks, where none was named and the environment has several.
+
+    Example:
+        >>> from reports.answers.recommend import recommend
+        >>> found = recommend("Pairwise", k=14, rank=1, batch=32, backend="torch")
+        >>> found.choice.certified, "gfy.InnerProblem" in found.code
+        (True, True)
     """
 
     question: Question
@@ -117,7 +123,10 @@ def recommend(
         RecordsError: An argument is out of range, or there are no rows to read.
 
     Example:
-        >>> print(recommend("Pairwise", k=174, rank=1, batch=256, backend="jax"))  # doctest: +SKIP
+        >>> from reports.answers.recommend import recommend
+        >>> found = recommend("Pairwise", k=174, rank=1, batch=256, backend="jax")
+        >>> found.choice.certified, found.distance < 1
+        (True, True)
     """
     _check(k, rank, batch, tol, need)
     files = [Path(r) for r in results] if results else evidence_files()

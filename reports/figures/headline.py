@@ -25,6 +25,7 @@ def draw(found: list[Race]) -> base.Drawn | None:
     shown = sorted(kinds_of_work(found).items(), key=lambda item: -item[1].ratio)
     data = pd.DataFrame({"work": [work for work, _ in shown], "times": [race.ratio for _, race in shown]})
     figure, ax = base.new(9.0, 1.1 + 0.42 * len(data))
+    figure.set_layout_engine("constrained", w_pad=0.12)  # inches; browsers set the labels a little wider
     colours = [BLUE if times >= 1 else RED for times in data["times"]]
     ax.barh(range(len(data)), data["times"] - 1.0, color=colours, left=1.0, height=0.7)
     for place, (_, race) in enumerate(shown):

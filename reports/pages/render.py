@@ -35,7 +35,28 @@ def build_report(
 ) -> Path:
     """Write a report of the result files into the folder `out`; return the file of the first format.
 
-    Beside it: rows.csv (every row), figures/ (SVG, PNG and data of each) and tables/ (CSV of each).
+    The folder then also holds rows.csv (every row), figures/ (SVG, PNG and data of each) and tables/ (CSV of each).
+
+    Args:
+        results: Result files, such as results/compare.sqlite.
+        out: The folder; it is made where it is missing.
+        formats: One or more of "html", the default, "md", "latex" and "pdf".
+        tol: The certified relative gap that counts as solved; 1e-6 by default.
+
+    Returns:
+        The file of the first format, such as out/report.html.
+
+    Raises:
+        RecordsError: A format is not known, a file cannot be read or holds no rows, or the folder cannot be written.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bench.store import Store
+        >>> from reports.pages.render import build_report
+        >>> with Store("results.sqlite") as store:
+        ...     key = store.put({"kind": "compare", "status": "ok", "problem": "toy", "solver": "DualNewton"})
+        >>> build_report([Path("results.sqlite")], Path("page"), formats=["md"]).name
+        'report.md'
     """
     wrong = [f for f in formats if f not in FORMATS]
     if wrong or not formats:

@@ -31,9 +31,12 @@ class Proposal:
         readout: the fitted weights of a constant, the 3 k numbers and the hidden units, [1 + 3 k + h, k].
 
     Example:
-        >>> proposal = learner.proposal()
-        >>> solver = solvers.Amortised(proposal)
-        >>> loss = gfy.FenchelYoungLoss(problem, solver=solver)
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Bilinear.Input(array([[0.0, 1.0], [0.5, -0.5], [-1.0, 0.2]]))
+        >>> learner = solvers.amortised.ProposalLearner(problem, hidden=0)
+        >>> learner.see(v, gfy.argmax(problem, v))
+        >>> learner.proposal()(v)[0].tolist()  # p* is (0.5, 1)
+        [0.5, 1.0]
     """
 
     problem: InnerProblem
@@ -84,19 +87,22 @@ class ProposalLearner:
 
     Args:
         problem: the inner problem whose solutions are seen.
-        hidden: the number of hidden units; 0 makes the proposal linear in what it reads. Default 64.
-        ridge: the penalty on the fitted weights, relative to the mean square of what they multiply. Default 1e-6.
+        hidden: the number of hidden units; 0 makes the proposal linear in what it reads; 64 by default.
+        ridge: the penalty on the fitted weights, relative to the mean square of what they multiply; 1e-6 by default.
         keep: what the sums of the past are multiplied by at each batch, in (0, 1]; below 1 old problems are forgotten
-            as the network changes. Default 0.95.
-        seed: of the hidden layer's fixed weights. Default 0.
+            as the network changes; 0.95 by default.
+        seed: the seed of the hidden layer's fixed weights; 0 by default.
 
     Raises:
         GfyValueError: for a ridge that is not positive or a `keep` outside (0, 1].
 
     Example:
+        >>> problem = gfy.InnerProblem(gfy.Bilinear(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        >>> v = gfy.Bilinear.Input(array([[0.0, 1.0], [0.5, -0.5], [-1.0, 0.2]]))
         >>> learner = solvers.amortised.ProposalLearner(problem)
-        >>> learner.see(v, p)
-        >>> solver = solvers.Amortised(learner.proposal())
+        >>> learner.see(v, gfy.argmax(problem, v))
+        >>> gfy.argmax(problem, v, solver=solvers.Amortised(learner.proposal()))[0].tolist()
+        [0.5, 1.0]
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class Amortised:
         proposal: maps the energy's Input v to p [..., k]: a `solvers.amortised.Proposal`, or any function in the
             framework of v. What it returns is projected onto C. Default: none, `finish` starts where it does by
             itself.
-        steps: the most steps of `finish`, at least 1. Default 3.
+        steps: the most steps of `finish`, at least 1; 3 by default.
         finish: the solver that starts at the proposal. Default: what `Auto` chooses for the problem (`DualNewton` and
             `ActiveSet` for quadratic energies, compiled).
         fallback: the solver of the examples that are not certified then. Default: `Auto()`.
@@ -124,7 +124,7 @@ class Amortised:
             problem: the energy, the regularizer and the set.
             v: the energy's Input.
             p0: a start [..., k] that takes the proposal's place. Default: the proposal.
-            stop: the tolerance; at most `steps` steps are taken whatever it allows. Default `Stop()`.
+            stop: the tolerance; at most `steps` steps are taken whatever it allows; `Stop()` by default.
 
         Returns:
             The `Solution` after at most `steps` steps, its flags held against the duality gap at its p.

@@ -68,6 +68,11 @@ def test_mistakes_get_a_sentence_and_exit_2(
         (["compare", "--problem", "pairwise-gni", "--dry-run"], "Did you mean pairwise-gini"),
         (["compare", "--suite", "smok", "--dry-run"], "Did you mean smoke"),
         (["records", "verify", "nowhere.sqlite"], "no result file"),
+        (["compare", "--device", "tpu", "--dry-run"], "There is no device called 'tpu'. Did you mean cpu?"),
+        (["check", "mine.py"], "'mine.py' is a file and names no solver in it: write mine.py:Name."),
+        (["reproduce", "multilable"], "`gfy reproduce` has no 'multilable'. Did you mean multilabel?"),
+        (["train", "--rate", "-1"], "--rate"),
+        (["archive", "list", "--since", "soon"], "--since must be a day such as 2026-11-01"),
     ):
         monkeypatch.setattr(sys, "argv", ["gfy", *args])
         with pytest.raises(SystemExit) as ended:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.commands.terminal import folded, show
-from bench.store import Store
+from bench.store import RecordsError, Store
 
 ROWS = [("quadratic-gini-box with a long name", "jax", "DualNewton", "1.00 ms"),
         ("quadratic-gini-simplex with a longer name still", "jax", "CoordinateAscent", "2.00 ms")]  # fmt: skip
@@ -106,3 +106,5 @@ def test_a_row_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert told["steady_s"] == "1.0 s"
     assert told["k"] == "5"
     assert "rank" not in told
+    with pytest.raises(RecordsError, match="No row of .* has a key that begins with 'zz'"):
+        show_row(tmp_path / "s.sqlite", "zz")

@@ -34,8 +34,13 @@ def test_the_pictures_that_are_kept_show_what_the_stored_rows_say(generate: Modu
         assert f"figures/{name}.svg" in shown
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+def test_the_readme_is_short_and_shows_its_picture_with_what_a_reader_gets() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    parts = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
+    assert list(parts)[:4] == ["What you get", "Two commands", "In your code", "How fast"]
+    assert parts["What you get"].count("<img ") == 1
+    assert text.count("<img ") == 1
 
 
 def test_the_source_tree_keeps_rows_and_no_generated_page(generate: ModuleType) -> None:

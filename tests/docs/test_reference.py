@@ -1,4 +1,6 @@
-"""Every public name of `gfy` and `solvers` is documented: one sentence, its arguments, and an example that runs.
+"""Every public name is in the reference and is documented: one sentence, its arguments, and an example that runs.
+
+Public is what `gfy` and `solvers` export, and what the pages of the reference list besides.
 
 An example is one text for both frameworks: `array` is `torch.tensor` in one run and `jax.numpy.array` in the other. Its
 numbers are shown rounded and are compared to 0.002.
@@ -11,14 +13,22 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+from doc_pages import DOCS
 
 import gfy
 import solvers
 
-NAMES = [f"{module.__name__}.{name}" for module in (gfy, solvers) for name in module.__all__]
+EXPORTED = [f"{module.__name__}.{name}" for module in (gfy, solvers) for name in module.__all__]
+LISTED = [
+    name
+    for page in sorted((DOCS / "reference").glob("*.md"))
+    for name in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
+]
 SECTION = re.compile(r"^(Args|Returns|Raises|Reference|Example):(.*)$")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w.])")
 TOLERANCE = 2e-3
@@ -34,9 +44,18 @@ QUICK_IN_JAX = {
 }  # fmt: skip
 
 
+def exported(name: str) -> str:
+    """The name by which a package exports what a page lists: `gfy.conjugate` for `gfy.conjugate.conjugate`."""
+    short = f"{name.partition('.')[0]}.{name.rpartition('.')[2]}"
+    return short if short in EXPORTED else name
+
+
+NAMES = [*EXPORTED, *(name for name in LISTED if exported(name) not in EXPORTED)]
+
+
 def public(name: str) -> Any:
-    module, _, attribute = name.partition(".")
-    return getattr({"gfy": gfy, "solvers": solvers}[module], attribute)
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -111,6 +130,17 @@ def check_example(name: str, array: Callable[..., Any]) -> None:
         done = doctest.DocTestRunner(checker=Rounded(), verbose=False).run(test, out=said.append)
     assert done.failed == 0, "".join(said)
     assert done.attempted >= 1
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some examples write a file
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    assert not set(EXPORTED) - {exported(name) for name in LISTED}
+    assert len(LISTED) == len(set(LISTED))
+    assert len(NAMES) >= len(EXPORTED) + 20
 
 
 @pytest.mark.parametrize("name", NAMES)

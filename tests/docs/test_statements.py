@@ -53,3 +53,12 @@ def test_every_figure_is_drawn_somewhere() -> None:
     for name in {line[1] for line in statements() if line[1]}:
         assert f'"{name}"' in source, name
     assert all(line[1] for line in statements()), "each item has a figure"
+
+
+def test_the_page_about_certificates_says_what_the_code_holds_converged_to() -> None:
+    from solvers import verdict
+
+    said = " ".join((ROOT / "docs" / "explanation" / "certificate.md").read_text("utf-8").split())
+    number, share = {100: "a hundred", 1000: "a thousand"}, {0.25: "a quarter of the floor", 1: "the floor"}
+    assert f"at most {number[int(verdict.GAP)]} times `Stop.tol`" in said
+    assert f"at most {share[verdict._SURE]} that rounding sets" in said

@@ -265,12 +265,14 @@ def test_names_stand_for_objects(asarray: Make, tonumpy: Make) -> None:
             r"solver must be an instance, got the class DualNewton: write DualNewton\(\)",
         ),
         ({"solver": 3}, "solver must have the methods solve and unsupported of gfy.InnerSolver, got int"),
+        ({"solver": dict}, "solver must have the methods .* of gfy.InnerSolver, got the class dict$"),
         ({"gradient": "envelop"}, r'got "envelop" \(did you mean "envelope"\?\)'),
         (
             {"gradient": gfy.Implicit},
             r"gradient must be an instance, got the class Implicit: write Implicit\(\)",
         ),
         ({"gradient": 3}, "got int"),
+        ({"gradient": dict}, r"gradient must be gfy.Envelope\(\), .*, got the class dict$"),
     ],
 )
 def test_names_that_are_not_known_get_the_right_spelling(settings: Any, sentence: str, asarray: Make) -> None:
@@ -282,6 +284,28 @@ def test_names_that_are_not_known_get_the_right_spelling(settings: Any, sentence
     ):
         with pytest.raises(gfy.GfyError, match=sentence):
             call()
+
+
+def test_a_function_that_forgets_to_sum_over_p_is_told(asarray: Make) -> None:
+    problem = gfy.InnerProblem(gfy.CustomEnergy(lambda v, p: v * p, k=4), gfy.BinaryGini(), BOX)
+    for shape in ((3, 4), (4,), (4, 4)):
+        with pytest.raises(gfy.GfyValueError, match=r"fn must return one value per example.*\.sum\(-1\)"):
+            gfy.argmax(problem, asarray(np.ones(shape)))
+    summed = gfy.CustomEnergy(lambda v, p: (v * p).sum(-1), k=4)
+    square = asarray(np.ones((4, 4)))  # as many examples as coordinates
+    assert gfy.argmax(gfy.InnerProblem(summed, gfy.BinaryGini(), BOX), square).shape == (4, 4)
+
+
+def test_what_must_be_a_function_or_a_number_of_seconds_is_asked_for() -> None:
+    with pytest.raises(
+        gfy.GfyTypeError, match="Probabilistic.energies must be a function of v, or None, got int"
+    ):
+        gfy.Probabilistic(3)
+    with (
+        pytest.raises(gfy.GfyValueError, match="must be a number of seconds >= 0, got 'soon'"),
+        gfy.staging("soon"),
+    ):
+        pass
 
 
 def test_a_start_that_is_not_finite_is_found_inside_jit_when_debugging() -> None:

@@ -199,8 +199,8 @@ def run(store: Store, say: Say, quick: bool = False, data_dir: Path | None = Non
     Args:
         store: where rows go.
         say: told of every row.
-        quick: one small training per framework. Default False.
-        data_dir: folder searched before GFY_DATA. Default None.
+        quick: one small training per framework; False by default.
+        data_dir: folder searched before GFY_DATA; None by default.
 
     Returns:
         The rows of all settings.

@@ -38,9 +38,9 @@ def run(
     Args:
         store: where rows go.
         say: told of every cell.
-        quick: the synthetic set alone and 100 steps. Default False.
-        data_dir: folder searched before GFY_DATA. Default None.
-        steps: gradient steps of a training. Default 1500.
+        quick: the synthetic set alone and 100 steps; False by default.
+        data_dir: folder searched before GFY_DATA; None by default.
+        steps: gradient steps of a training; 1500 by default.
 
     Returns:
         The stored rows.

@@ -83,7 +83,7 @@ def run(store: Store, say: Say, quick: bool = False) -> list[dict[str, Any]]:
     Args:
         store: Where rows go.
         say: Told of every setting.
-        quick: The smallest size alone. Default False.
+        quick: The smallest size alone; False by default.
 
     Returns:
         The stored rows.
