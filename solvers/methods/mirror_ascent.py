@@ -66,9 +66,9 @@ class MirrorAscent:
         if relative.serves(problem):
             return None
         if not (domain.banded or domain.stochastic) or not domain.compact:
-            return f"mirror steps need a simplex, a bounded box or Birkhoff, not {domain.name}"
+            return f"mirror steps need a simplex, a bounded box or Birkhoff, not {domain.name}: use Auto"
         if not (regularizer.separable or regularizer.zero):
-            return f"mirror steps need a separable regularizer, not {regularizer.name}"
+            return f"mirror steps need a separable regularizer, not {regularizer.name}: use Auto"
         return None
 
     def solve(
