@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,21 @@ def test_proxsuite_finds_the_solution_with_one_thread_and_with_several(
         problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), False)
         found = solvers.Proxsuite().solve(problem, v, None, TIGHT)
         assert np.abs(found.p - expected).max() < 1e-7
+
+
+@pytest.mark.parametrize(("name", "library"), [("Clarabel", "clarabel"), ("Osqp", "osqp")])
+def test_a_lifted_program_is_set_up_once_for_a_shared_matrix(
+    name: str, library: str, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(library)
+    module = importlib.import_module(f"solvers.peers.{library}_native")
+    lifted, lift = [], module.lift
+    monkeypatch.setattr(module, "lift", lambda given, n: lifted.append(n) or lift(given, n))
+    for simplex in (False, True):
+        for low_rank in (False, True):
+            lifted.clear()
+            v, expected = truth[simplex, low_rank, True]
+            problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), low_rank)
+            found = getattr(solvers, name)().solve(problem, v, None, TIGHT)
+            assert np.abs(found.p - expected).max() < 1e-6
+            assert lifted == [0]
