@@ -60,10 +60,7 @@ class ClosedForm(AtOnce):
         if energy.interactions is not None:
             if domain.whole and regularizer.quadratic and not regularizer.zero:
                 return None
-            return (
-                "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
-                "use DualNewton, ProjectedNewton or ProjectedGradient"
-            )
+            return "a quadratic energy has a closed form on Reals with a quadratic regularizer only: use Auto"
         if energy.metric is not None:
             if energy.metric == "other":
                 return "the closed form of a metric is known for euclidean and manhattan costs: use Auto"

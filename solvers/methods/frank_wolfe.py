@@ -97,7 +97,7 @@ class FrankWolfe:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.energy.smooth:
-            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton"
+            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use Auto"
         if not problem.domain.compact:
             return f"{problem.domain.name} is not bounded and has no linear oracle: use ProjectedGradient"
         if not problem.regularizer.quadratic:

@@ -61,7 +61,7 @@ class MirrorAscent:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.energy.smooth:
-            return f"{problem.energy.name} has kinks, where mirror steps stall: use DualNewton, or ProjectedGradient"
+            return f"{problem.energy.name} has kinks, where mirror steps stall: use Auto"
         regularizer, domain = problem.regularizer, problem.domain
         if relative.serves(problem):
             return None

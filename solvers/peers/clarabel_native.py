@@ -17,7 +17,8 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class Clarabel(QuadraticPeer):
     """Solve quadratic problems by Clarabel's interior-point method, one example at a time.
 
-    A matrix that the examples share is set up once. Where the interactions have low rank, the problem is lifted (see `solvers.peers.lifted`).
+    A matrix that the examples share is set up once. Where the interactions have low
+    rank, the problem is lifted (see `solvers.peers.lifted`).
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].

@@ -38,7 +38,7 @@ class JaxoptBoxCDQP:
     def unsupported(self, problem: InnerProblem) -> str | None:
         reason = jaxopt_shared.missing() or jaxopt_shared.not_quadratic(problem)
         if reason is None and (not problem.domain.banded or problem.domain.total is not None):
-            reason = f"BoxCDQP knows bounds only, not {problem.domain.name}: use JaxoptBoxOSQP"
+            reason = f"BoxCDQP knows bounds only, not {problem.domain.name}: use Auto"
         if reason is None and not problem.domain.compact:
             reason = f"BoxCDQP needs finite bounds, {problem.domain.name} has none: use Auto"
         return reason
