@@ -216,7 +216,7 @@ def test_the_answer_counts_the_winners_of_the_published_rows(
                 "machine": "m", "grad_error": 1e-9,
             })  # fmt: skip
     said = generate.answer()
-    assert "in PyTorch Quick on 2 of 2 problems (0 by a tie)" in said
+    assert "in PyTorch Quick on 2 of the 2 problems with such a choice (0 by a tie)" in said
     assert "Slow" not in said
     assert "](figures/answers.svg)" in said
     assert "From 3 [rows]" in said
