@@ -35,9 +35,11 @@ class Template:
     def unsupported(self, problem: InnerProblem) -> str | None:
         """Return the reason why the solver cannot serve the problem, in a sentence, or None where it can."""
         if not problem.regularizer.quadratic or problem.regularizer.zero:
-            return f"{problem.regularizer.name} is not quadratic, so a safe step length is not known"
+            return (
+                f"{problem.regularizer.name} is not quadratic, so a safe step length is not known: use Auto"
+            )
         if not (problem.energy.concave and problem.energy.smooth):
-            return f"{problem.energy.name} is not smooth and concave in p"
+            return f"{problem.energy.name} is not smooth and concave in p: use Auto"
         return None
 
     def solve(

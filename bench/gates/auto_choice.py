@@ -131,7 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{asked.store} has no setting with Auto and another solver of ours.", file=sys.stderr)
         return 2
     behind = short(table)
-    print(table.head(max(10, len(behind))).to_string(index=False, float_format=lambda x: f"{x:.3g}"))
+    shown = behind if len(behind) else table.head(10)
+    print(shown.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
     print(f"{len(table) - len(behind)} of {len(table)} settings: Auto within {MOST} x the best of ours")
     return 1 if len(behind) else 0
 

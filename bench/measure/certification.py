@@ -119,13 +119,19 @@ def status(columns: dict[str, Any], tol: float, dtype: str) -> dict[str, Any]:
         reason = f"the solution lies outside the set by {columns['feasibility']:.1e}"
         return {"status": "not converged", "reason": reason}
     if columns["gap_rel"] > tol:
-        said = "after its fixed steps"
-        if columns["converged"] is not None:
-            said = f"it calls {columns['converged']:.0%} of the examples converged, but"
-            said = "it says it converged, but" if columns["converged"] == 1 else said
+        said = _said(columns["converged"])
         reason = f"{said} the certified gap is {columns['gap_rel']:.1e}, above the level {tol:g}"
         return {"status": "not converged", "reason": reason}
     return {"status": "ok", "reason": None}
+
+
+def _said(converged: float | None) -> str:
+    """Return what a solver says of its solutions, as the beginning of a sentence; None where it says nothing."""
+    if converged is None:
+        return "after its fixed steps"
+    if converged == 1:
+        return "it says it converged, but"
+    return f"it calls {converged:.0%} of the examples converged, and" if converged else "it did not converge:"
 
 
 def gradient_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[str, Any]:
@@ -153,7 +159,11 @@ def argmax_columns(gradient: list[np.ndarray], known: Reference | str) -> dict[s
     if isinstance(known, str):
         return {}
     error, cosine = known.argmax.compare(known.along(gradient))
-    return {"argmax_grad_error": error, "argmax_grad_cosine": cosine}
+    return {
+        "argmax_grad_error": error,
+        "argmax_grad_cosine": cosine,
+        "argmax_grad_uncertainty": known.argmax.uncertainty,
+    }
 
 
 def finite(parts: list[np.ndarray]) -> bool:
@@ -195,9 +205,10 @@ JUDGED = (
     *("status", "reason", "steps", "steps_max", "converged"),
     *("gap", "gap_rel", "residual", "feasibility", "distance", "value", "concave"),
     *("grad_error", "grad_cosine", "grad_reference", "grad_reference_gap", "grad_reference_residual"),
-    *("grad_uncertainty", "grad_bound", "argmax_grad_error", "argmax_grad_cosine"),
+    *("grad_uncertainty", "grad_bound"),
+    *("argmax_grad_error", "argmax_grad_cosine", "argmax_grad_uncertainty"),
 )
-# The relative error of the last gradient may be ten times that of the first plus this, because the input of
+# The relative error of a timed gradient may be ten times that of the first plus this, because the input of
 # the last call is scaled by up to 2 %.
 APART = 0.25
 
@@ -239,27 +250,43 @@ def verdict(question: Question) -> dict[str, Any]:
         found |= argmax_columns(evidence["argmax"]["leaves"], known.reference)
     if cell.columns["gradient"] == "envelope" and found["gap"] is not None:
         found["grad_bound"] = envelope_bound(known.bench, first.p[-1], known.reference, dtype)
-    if "last" in evidence and found["status"] == "ok":
-        last = certificate_columns(known.bench, Answer(**evidence["last"]), tol, dtype, claims)
-        if last["status"] != "ok":
-            found |= {"status": last["status"], "reason": f"in its last timed call: {last['reason']}"}
-        else:
-            found |= _last_gradient(evidence["last_gradient"], found["grad_error"], known)
+    if found["status"] == "ok":
+        found |= _timed(question, found, known)
     return found
 
 
-def _last_gradient(gradient: dict[str, Any], first_error: float | None, known: Known) -> dict[str, Any]:
-    """Return nothing, or the status of a cell whose last timed gradient differs from its first one."""
+def _timed(question: Question, found: dict[str, Any], known: Known) -> dict[str, Any]:
+    """Return nothing, or the status of a cell whose timed calls returned something else than its first call."""
+    cell, evidence, _ = question
+    claims = cell.columns["gradient"] != "unrolled"
+    tol, dtype = float(cell.columns["tol"]), str(cell.columns["dtype"])
+    for which, answer in evidence.get("answers", {}).items():
+        columns = certificate_columns(known.bench, Answer(**answer), tol, dtype, claims)
+        if columns["status"] != "ok":
+            return {"status": columns["status"], "reason": f"in its {which} timed call: {columns['reason']}"}
+    for which, gradient in evidence.get("gradients", {}).items():
+        told = _timed_gradient(which, gradient, found["grad_error"], known)
+        if told:
+            return told
+    for which, gradient in evidence.get("argmaxes", {}).items():
+        columns = argmax_columns(gradient["leaves"], "its error changes with the input")
+        if columns:
+            return {"status": columns["status"], "reason": f"in its {which} timed call: {columns['reason']}"}
+    return {}
+
+
+def _timed_gradient(
+    which: str, gradient: dict[str, Any], first_error: float | None, known: Known
+) -> dict[str, Any]:
+    """Return nothing, or the status of a cell with a timed gradient that differs from its first one."""
     leaves = known.bench.put_back(gradient["leaves"], gradient["number"])
     columns = gradient_columns(leaves, known.reference)
     if "status" in columns:
-        return {"status": columns["status"], "reason": f"in its last timed call: {columns['reason']}"}
+        return {"status": columns["status"], "reason": f"in its {which} timed call: {columns['reason']}"}
     error = columns.get("grad_error")
     if error is None or first_error is None or error <= 10 * first_error + APART:
         return {}
-    reason = (
-        f"the gradient of its last timed call is off by {error:.0%}, that of its first by {first_error:.1e}"
-    )
+    reason = f"the gradient of its {which} timed call is off by {error:.0%}, that of its first by {first_error:.1e}"
     return {"status": "not converged", "reason": reason}
 
 

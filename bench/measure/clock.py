@@ -54,7 +54,8 @@ def _paused_seconds() -> float:
 class Program:
     """Represent something to be timed: `call(*fresh())` does it, `sync(result)` waits until it is really done.
 
-    `fresh` makes the arguments before the clock is started. `last` keeps the arguments and the result of the last call.
+    `fresh` makes the arguments before the clock is started, and `keep` takes what a call returned right after the clock
+    is stopped. `last` and `fastest` hold the arguments and the kept result of the last call and of the fastest sample.
     """
 
     call: Callable[..., Any]
@@ -68,7 +69,9 @@ class Program:
     samples: list[float] = field(default_factory=list)
     fresh: Callable[[], tuple[Any, ...]] = tuple
     intact: Callable[..., bool] = lambda *given: True  # says whether a call left its arguments unchanged
+    keep: Callable[[Any], Any] = lambda result: result
     last: tuple[tuple[Any, ...], Any] | None = None
+    fastest: tuple[tuple[Any, ...], Any] | None = None  # of the samples; the first call is none
     over: bool = False  # True when the program is timed no further
     contests: frozenset[Any] = frozenset()  # programs that share an element are ranked against each other
 
@@ -78,7 +81,7 @@ class Program:
         begin = working_seconds()
         result = self.sync(self.call(*given))
         seconds = working_seconds() - begin
-        self.last = given, result
+        self.last = given, self.keep(result)
         return seconds, result
 
     def first(self) -> Any:
@@ -96,7 +99,9 @@ class Program:
         for given in bunch:
             result = self.sync(self.call(*given))
         total = time.perf_counter() - begin
-        self.last = bunch[-1], result
+        self.last = bunch[-1], self.keep(result)
+        if total / number / self.solves < min(self.samples, default=float("inf")):
+            self.fastest = self.last
         self.samples.append(total / number / self.solves)
         return total
 

@@ -7,7 +7,7 @@ arrays, and another process, in which no measured solver runs, judges it (see `b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -50,19 +50,28 @@ class Prepared:
         return [program for program in (self.forward, self.backward, self.argmax) if program is not None]
 
 
-def answer(program: Program) -> dict[str, Any]:
-    """Return what the last call of a program of solves returned, as arrays of NumPy."""
-    assert program.last is not None
-    (number, _), solutions = program.last
+Call = tuple[tuple[Any, ...], Any]  # the arguments of a call, and what it returned as arrays of NumPy
+
+
+def answer(call: Call | None) -> dict[str, Any]:
+    """Return what a call of a program of solves returned, as arrays of NumPy."""
+    assert call is not None
+    (number, _), solutions = call
     parts = ("p", "steps", "converged")
-    return {"number": number, **{name: [plain(getattr(s, name)) for s in solutions] for name in parts}}
+    return {"number": number, **{name: [np.asarray(getattr(s, name)) for s in solutions] for name in parts}}
 
 
-def gradient(program: Program) -> dict[str, Any]:
-    """Return the gradient that the last call of a program returned for its last input, leaf by leaf."""
-    assert program.last is not None
-    (number, _), results = program.last
-    return {"number": number, "leaves": [plain(x) for x in leaves(results[-1][1])]}
+def gradient(call: Call | None) -> dict[str, Any]:
+    """Return the gradient that a call of a program returned for its last input, leaf by leaf."""
+    assert call is not None
+    (number, _), results = call
+    return {"number": number, "leaves": list(leaves(results[-1][1]))}
+
+
+def later(program: Program, of: Callable[[Call | None], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what the fastest and the last timed call of a program returned; one entry where these are one call."""
+    same = program.fastest is program.last
+    return {"last": of(program.last)} if same else {"fastest": of(program.fastest), "last": of(program.last)}
 
 
 def plain(x: Any) -> np.ndarray:
@@ -137,7 +146,7 @@ class Preparation:
     def __call__(self, cell: Cell) -> Prepared:
         mode = registry.gradient_of(cell.columns)
         program, columns = self.forward(cell, mode)
-        first = answer(program)
+        first = answer(program.last)
         prepared = Prepared(cell, program, evidence={"first": first}, columns=dict(columns))
         if not all(np.isfinite(p).all() for p in first["p"]):
             return prepared  # a solution that is not finite has no derivative
@@ -145,14 +154,14 @@ class Preparation:
         if self._bench.instance.warm:
             starts = [plain(self._bench.start), *first["p"][:-1]]
         staged, prepared.backward, peak = self.first(value_and_gradient, cell, mode, starts)
-        prepared.evidence["gradient"] = gradient(prepared.backward)
+        prepared.evidence["gradient"] = gradient(prepared.backward.last)
         prepared.columns |= {
             "backward_peak_host_bytes": peak.get("peak_host_bytes"),
             "one_program": staged.dynamic,
         }
         if mode.name != "envelope":  # the envelope mode gives no derivative of the maximiser
             _, prepared.argmax, _ = self.first(argmax_gradient, cell, mode, starts)
-            prepared.evidence["argmax"] = gradient(prepared.argmax)
+            prepared.evidence["argmax"] = gradient(prepared.argmax.last)
         return prepared
 
 
@@ -276,9 +285,11 @@ class Timing:
     def _send(self, prepared: Prepared) -> None:
         columns = measured(prepared, self._meter.read(), self._settings)
         assert prepared.backward is not None
-        last = {"last": answer(prepared.forward), "last_gradient": gradient(prepared.backward)}
+        timed = {"answers": later(prepared.forward, answer), "gradients": later(prepared.backward, gradient)}
+        if prepared.argmax is not None:
+            timed["argmaxes"] = later(prepared.argmax, gradient)
         self._meter.pause()
-        self._channel.row(prepared.cell.name, columns, prepared.evidence | last)
+        self._channel.row(prepared.cell.name, columns, prepared.evidence | timed)
         self._meter.resume()
 
     def _failed(self, program: Program, error: Exception) -> None:

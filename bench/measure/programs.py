@@ -118,6 +118,27 @@ class Bench:
         made: Problem = self.backend.sync(tree_map(self.convert, self.varied(number, starts)))
         return made
 
+    def taken(self, results: list[Any]) -> list[Any]:
+        """Return what the solves of a call returned, copied to NumPy at once.
+
+        What a solver fills in after that does not count.
+
+        Raises:
+            GfyTypeError: A p is no plain array of the framework, or not of the dtype of the inputs.
+        """
+        for p in (found.p for found in results if isinstance(found, gfy.Solution)):
+            if type(p) is not type(self.cotangent):
+                kind, plain = type(p).__name__, type(self.cotangent).__name__
+                raise gfy.GfyTypeError(
+                    f"it returned p as an object of the class {kind}, not as a plain {plain}"
+                )
+            if p.dtype != self.cotangent.dtype:
+                raise gfy.GfyTypeError(
+                    f"it returned p in {p.dtype}, and its inputs are in {self.cotangent.dtype}"
+                )
+        copied: list[Any] = tree_map(lambda x: np.array(to_numpy(x)), results)
+        return copied
+
     def kept(self, x: np.ndarray) -> Any:
         """Return an array of NumPy as one of the framework, in its own dtype."""
         return self.backend.asarray(np.array(x))
@@ -240,7 +261,14 @@ class Staged:
             return bench.intact(given, number, begin)
 
         return Program(
-            call, bench.backend.sync, self._owner, len(bench.inputs), fresh=fresh, intact=intact, **self.facts
+            call,
+            bench.backend.sync,
+            self._owner,
+            len(bench.inputs),
+            fresh=fresh,
+            intact=intact,
+            keep=bench.taken,
+            **self.facts,
         )
 
     def eager_seconds(self, tol: float) -> float:
@@ -269,7 +297,9 @@ def forward(bench: Bench, solver: Any, mode: Any, max_steps: int) -> Callable[..
             p = mode.argmax(bench.problem, solver, v, p0, stop)
             count = bench.backend.xp.zeros_like(p[..., 0]) + mode.steps
             return gfy.Solution(p, count * float("nan"), count, count > 0)
-        return solver.solve(bench.problem, v, p0, stop)
+        found = solver.solve(bench.problem, v, p0, stop)
+        # The parts are read here, so that work which reading them starts is part of the call.
+        return gfy.Solution(found.p, getattr(found, "error", None), found.steps, found.converged)
 
     return solve
 

@@ -217,9 +217,7 @@ class Laboratory:
                 continue
             size = float(np.sqrt(np.mean(leaf * leaf))) if leaf.size else 0.0
             for _ in range(2 if len(flat) <= 3 else 1):
-                d = rng.normal(size=leaf.shape)
-                if leaf.ndim > 1 and leaf.shape[-1] == leaf.shape[-2] and _symmetric(leaf):
-                    d = (d + np.swapaxes(d, -1, -2)) / 2
+                d = _kept_in_kind(leaf, rng.normal(size=leaf.shape))
                 yield Direction(number, d, STEP * (size if size > 1e-3 else 1.0))
 
     def choose(self, count: int) -> tuple[Solved | None, float]:
@@ -295,5 +293,21 @@ class Laboratory:
         return float(np.linalg.norm(lengths * (a.distance + b.distance)))
 
 
-def _symmetric(x: np.ndarray) -> bool:
-    return bool(np.allclose(x, np.swapaxes(x, -1, -2), rtol=1e-6, atol=1e-12))
+def _kept_in_kind(leaf: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Return a direction in which the matrices of a leaf stay symmetric, or negative semi-definite, where they are.
+
+    An energy that claims to be concave is refused where a step takes an eigenvalue above 0, as any step does from a
+    matrix that is badly conditioned. With R^2 = -leaf, leaf + t R d R = -R (I - t d) R stays negative semi-definite
+    for every small t.
+    """
+    square = leaf.ndim > 1 and leaf.shape[-1] == leaf.shape[-2]
+    if not square or not leaf.size or not np.allclose(leaf, np.swapaxes(leaf, -1, -2), rtol=1e-6, atol=1e-12):
+        return d
+    d = (d + np.swapaxes(d, -1, -2)) / 2
+    values, vectors = np.linalg.eigh((leaf + np.swapaxes(leaf, -1, -2)) / 2)
+    if values.max() > 1e-6 * np.abs(values).max():
+        return d
+    root = (vectors * np.sqrt(np.maximum(-values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    scaled = root @ d @ root
+    size = float(np.sqrt(np.mean(scaled * scaled)))
+    return scaled / size if size > 0 else d

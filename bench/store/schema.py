@@ -144,7 +144,10 @@ SECTIONS = (
         Column("grad_reference_gap", "REAL", "certified gap of the solution that the reference starts from",
                better="lower"),
         Column("grad_reference_residual", "REAL", "fixed-point residual of that solution", better="lower"),
-        Column("grad_uncertainty", "REAL", "how far the reference itself may be off, relative", better="lower"),
+        Column("grad_uncertainty", "REAL", "how far the reference of the loss gradient may be off, relative",
+               better="lower"),
+        Column("argmax_grad_uncertainty", "REAL", "how far the reference of that derivative may be off, relative",
+               better="lower"),
     ), "These are certified in float64, outside the clock; each is the largest over the batch."),
     Section("What it costs", (
         Column("trace_s", "REAL", "tracing the solve", "s", "lower"),

@@ -196,14 +196,23 @@ class Metric(FunctionEnergy):
         return -apart / xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
 
     def majorant(self, v: Any, p: Array, regularizer: Any, domain: Any) -> tuple[Array, Array]:
-        """Return the tangent; at p = v, where any slope of length at most 1 bounds a Euclidean -C, take the
-        one nearest Omega's."""
+        """Return the bound of smaller gap at p: the tangent, or <g, q - v> with the g nearest Omega's slope, |g| <= 1.
+
+        Every such g bounds the Euclidean -C. The tangent there is of no use where p lies near p* = v and not on it.
+        """
         if self.cost != "euclidean":
             return super().majorant(v, p, regularizer, domain)
-        apart, wanted = p - v.v, regularizer.grad(p)
-        kink, inside = dot(apart, apart)[..., None] == 0, Ball(1.0).project(wanted)
-        slope = namespace(p).where(kink, inside, self.grad_p(v, p))
-        return slope, self.value(v, p) - dot(slope, p)
+        xp = namespace(p)
+        apart, tangent, cone = p - v.v, self.grad_p(v, p), Ball(1.0).project(regularizer.grad(p))
+
+        def gap(g: Array) -> Array:
+            return regularizer.excess(g, regularizer.argmax(g, domain), p) + dot(g, apart)
+
+        at_kink = dot(apart, apart)[..., None] == 0
+        if regularizer.no_argmax(domain) is None:
+            at_kink = at_kink | (gap(cone) < gap(tangent))[..., None]
+        slope = xp.where(at_kink, cone, tangent)
+        return slope, -dot(slope, v.v)
 
     def dim(self, v: Any) -> int:
         return int(v.v.shape[-1])

@@ -22,6 +22,7 @@ NEEDS = {
 LEVELS = (1e-3, 1e-6, 1e-10)  # the certified relative gaps at which choices are compared
 TIMES = {"loss-gradient": "backward", "argmax-gradient": "argmax_grad", "solve": "steady"}
 ERRORS = {"loss-gradient": "grad_error", "argmax-gradient": "argmax_grad_error"}
+UNCERTAINTIES = {"loss-gradient": "grad_uncertainty", "argmax-gradient": "argmax_grad_uncertainty"}
 CERTIFIED, NOT_APPLICABLE, BROKEN, INACCURATE = "certified", "does not apply", "failed", "not certified"
 UNTIMED, UNCHECKED, WRONG = "not timed", "not checked", "gradient off"
 SHIFT = 1e-5  # seconds; of the order of one dispatch, so that no one wins by microseconds
@@ -87,18 +88,20 @@ def states(rows: pd.DataFrame, tol: float, need: str) -> np.ndarray:
     """Return the state of each row of `asked` in one word: certified, or why it is not.
 
     An inner gap of tol leaves a distance of order sqrt(tol), so that is what a gradient is held to. A gradient
-    without an error is one that nobody checked. A solver that stopped short of its own tolerance is judged by its
-    certified gap like every other.
+    without an error is one that nobody checked, and so is one with an error that its reference may have itself.
+    A solver that stopped short of its own tolerance is judged by its certified gap like every other.
     """
     status, gap = rows["status"], rows["gap_rel"]
     error = rows[ERRORS[need]] if need in ERRORS else pd.Series(0.0, index=rows.index)
+    unsure = rows[UNCERTAINTIES[need]].fillna(0.0) if need in ERRORS else 0.0
     cases = [
         (status == "unsupported", NOT_APPLICABLE),
         (~status.isin(["ok", "not converged"]), BROKEN),
         (~(gap <= tol) | (rows["feasibility"] > tol), INACCURATE),
         (~(rows["time"] > 0), UNTIMED),
         (error.isna(), UNCHECKED),
-        (~(error <= np.sqrt(tol)), WRONG),
+        (~(error - unsure <= np.sqrt(tol)), WRONG),
+        (~(error <= np.sqrt(tol)), UNCHECKED),
     ]
     return np.select([case.to_numpy() for case, _ in cases], [word for _, word in cases], CERTIFIED)
 
@@ -117,6 +120,9 @@ def explained(row: pd.Series, state: str, need: str) -> str:
     if state == UNTIMED:
         return f"{NEEDS[need]} was not timed"
     if state == UNCHECKED:
+        if row[ERRORS[need]] >= 0:
+            unsure = row[UNCERTAINTIES[need]]
+            return f"its gradient was not checked to this accuracy (the reference itself may be off by {unsure:.0e})"
         known = row["grad_reference"] if isinstance(row["grad_reference"], str) else ""
         return "its gradient was not checked" + (f" ({known})" if known else "")
     return f"its gradient is off by {row[ERRORS[need]]:.0e} (relative)" if state == WRONG else ""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from reports.answers.choices import ERRORS, NEEDS, UNCHECKED, Grid, asked, best_rows, grid
+from reports.answers.choices import ERRORS, NEEDS, UNCHECKED, WRONG, Grid, asked, best_rows, grid
 from reports.answers.standings import ties
 from reports.data.numbers import seconds
 
 DRAWS = 1000
+GROSS = 0.1  # relative error of a derivative; a reference that is less certain than this is not used
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def rankings(frame: pd.DataFrame, tol: float, need: str, limit: int = 12) -> lis
 
 
 def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
-    """Return what failed and why, with gradients that nobody checked: one line per solver and reason."""
+    """Return what failed and why, with gradients that are wrong or unchecked: one line per solver and reason."""
     status = frame["status"].where(frame["status"] != "ok", "")
     reason = frame["reason"].fillna("no reason stored").str.slice(0, 200)
     for need, error in ERRORS.items():
@@ -144,6 +145,11 @@ def failures(frame: pd.DataFrame, limit: int = 30) -> Table | None:
         status = status.where(~status.index.isin(unchecked.index), UNCHECKED)
         why = unchecked["grad_reference"].fillna("no reference was stored").str.slice(0, 160)
         reason.loc[unchecked.index] = f"{NEEDS[need]}: " + why
+        wrong = rows[(rows[error] > GROSS) & (rows["status"] == "ok")]
+        status = status.where(~status.index.isin(wrong.index), WRONG)
+        reason.loc[wrong.index] = [
+            f"{NEEDS[need]}: off by {x:.0%} (relative error against the reference)" for x in wrong[error]
+        ]
     bad = status != ""
     if not bad.any():
         return None

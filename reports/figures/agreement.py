@@ -1,9 +1,12 @@
-"""Show whether the gradient modes agree: errors by mode, solver and backend against a reference, with its bound."""
+"""Show whether the gradient modes agree: errors by mode, solver and backend against a reference.
+
+The gradient of the loss is shown with theory's bound, and the derivative of p* with the uncertainty of its reference.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,27 +17,56 @@ from reports.figures.modes import in_order, look
 FLOOR = 1e-17
 
 
-def errors(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return median, range and bound of the relative gradient error at each mode's tightest tolerance."""
-    rows = frame[(frame["gradient"] != "none") & np.isfinite(frame["grad_error"]) & (frame["status"] == "ok")]
+class Derivative(NamedTuple):
+    """Describe a derivative that is shown: its columns, and the mark beside each interval."""
+
+    name: str
+    title: str
+    error: str
+    uncertainty: str
+    mark: str
+    says: str
+
+
+LOSS = Derivative(
+    "gradient-agreement",
+    "Agreement of the gradient modes",
+    "grad_error",
+    "grad_uncertainty",
+    "grad_bound",
+    "theory's bound from the certificate",
+)
+ARGMAX = Derivative(
+    "argmax-agreement",
+    "Agreement of the derivatives of p*",
+    "argmax_grad_error",
+    "argmax_grad_uncertainty",
+    "argmax_grad_uncertainty",
+    "the uncertainty of the reference itself",
+)
+
+
+def errors(frame: pd.DataFrame, of: Derivative = LOSS) -> pd.DataFrame:
+    """Return median, range and mark of the relative error at each mode's tightest tolerance."""
+    rows = frame[(frame["gradient"] != "none") & np.isfinite(frame[of.error]) & (frame["status"] == "ok")]
     rows = rows[rows["dtype"] == rows["dtype"].max()] if len(rows) else rows
     keys = ["solver", "gradient", "backend"]
     tight = rows[rows["tol"].fillna(0) == rows.groupby([*keys, "instance"])["tol"].transform("min").fillna(0)]
-    grouped = tight.sort_values("grad_error", kind="stable").groupby(keys)
+    grouped = tight.sort_values(of.error, kind="stable").groupby(keys)
     data = grouped.agg(
-        median=("grad_error", "median"), low=("grad_error", "min"), high=("grad_error", "max"),
-        bound=("grad_bound", "median"), rows=("id", "size"), id=("id", "last"),
+        median=(of.error, "median"), low=(of.error, "min"), high=(of.error, "max"),
+        bound=(of.mark, "median"), rows=("id", "size"), id=("id", "last"),
     )  # fmt: skip
-    broken = tight[tight["grad_error"] > tight["grad_bound"] * (1 + 1e-6) + 1e-12]
+    broken = tight[tight[of.error] > tight[of.mark] * (1 + 1e-6) + 1e-12]
     data["beyond_bound"] = broken.groupby(keys).size()
     return data.fillna({"beyond_bound": 0}).reset_index()
 
 
-def draw(frame: pd.DataFrame) -> base.Drawn | None:
-    """Draw a heat map beside intervals; return None where no gradient error was measured."""
+def draw(frame: pd.DataFrame, of: Derivative = LOSS) -> base.Drawn | None:
+    """Draw a heat map beside intervals; return None where no error was measured."""
     from matplotlib.figure import Figure
 
-    data = errors(frame)
+    data = errors(frame, of)
     if data.empty:
         return None
     solvers = sorted(data["solver"].unique(), reverse=True)
@@ -47,29 +79,27 @@ def draw(frame: pd.DataFrame) -> base.Drawn | None:
     base.legend_below(figure, handles)
     beyond = int(data["beyond_bound"].sum())
     caption = (
-        f"Relative error at the tightest tolerance measured, {_reference(frame)}: the "
-        "numbers on "
-        "the left are powers of ten (median over problems; darker is closer). On the right the "
-        "median, its range "
-        f"over problems, and theory's bound from the certificate (|). {beyond or 'No'} row"
-        f"{'' if beyond == 1 else 's'} lie{'s' if beyond == 1 else ''} beyond the bound."
+        f"Relative error at the tightest tolerance measured, {_reference(frame, of)}: the numbers on the left are "
+        "powers of ten (median over problems; darker is closer). On the right the median, its range over problems, "
+        f"and {of.says} (|)."
     )
+    if of is LOSS:
+        rows = f"{beyond or 'No'} row lies" if beyond == 1 else f"{beyond or 'No'} rows lie"
+        caption += f" {rows} beyond the bound."
     worst, close = data.loc[data["median"].idxmax()], data.loc[data["median"].idxmin()]
     alt = (
-        f"Gradient error of {len(columns)} mode and backend pairs for {len(solvers)} solvers, from "
+        f"{of.title}: errors of {len(columns)} mode and backend pairs for {len(solvers)} solvers, from "
         f"{close['median']:.0e} ({close['solver']}, {close['gradient']}, {close['backend']}) to "
         f"{worst['median']:.0e} ({worst['solver']}, {worst['gradient']}, {worst['backend']})."
     )
-    return base.Drawn(
-        "gradient-agreement", "Agreement of the gradient modes", caption, alt, figure, data, wide=True
-    )
+    return base.Drawn(of.name, of.title, caption, alt, figure, data, wide=True)
 
 
-def _reference(frame: pd.DataFrame) -> str:
+def _reference(frame: pd.DataFrame, of: Derivative) -> str:
     """Return what the gradients are compared with, and its own uncertainty."""
-    checked = frame[frame["grad_error"].notna()]
+    checked = frame[frame[of.error].notna()]
     named = checked["grad_reference"].dropna().mode()
-    unsure, gap = checked["grad_uncertainty"].median(), checked["grad_reference_gap"].median()
+    unsure, gap = checked[of.uncertainty].median(), checked["grad_reference_gap"].median()
     words = f"against {named.iloc[0]}" if len(named) else "against a float64 reference gradient"
     if gap == gap:
         words += f" at solutions certified to {gap:.0e} (median)"
@@ -111,7 +141,7 @@ def _intervals(ax: Any, data: pd.DataFrame, solvers: list[str]) -> dict[str, obj
                             markerfacecolor=filled, elinewidth=1.0, zorder=3)  # fmt: skip
         ax.scatter(part["bound"], y, marker="|", s=34, color=base.INK, zorder=2)
         handles[f"{mode}, {backend}"] = drawn
-    ax.set_xlabel("relative gradient error")
+    ax.set_xlabel("relative error")
     base.log_axes(ax, "x")
     ax.set_ylim(-0.5, len(solvers) - 0.5)
     ax.set_yticks(range(len(solvers)), [""] * len(solvers))  # the rows of the heat map beside it

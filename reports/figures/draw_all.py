@@ -40,6 +40,7 @@ def measured(frame: pd.DataFrame, verdicts: list[Verdict], palette: Palette, tol
         lambda: profile_of(frame, palette, tol, "loss-gradient"),
         lambda: fronts.draw(frame, palette),
         lambda: agreement.draw(frame),
+        lambda: agreement.draw(frame, agreement.ARGMAX),
         lambda: slopes.draw(frame),
         lambda: compiling.draw(frame, palette),
         lambda: memory.draw(frame),

@@ -72,10 +72,10 @@ class DualNewton(AtOnce):
         if problem.energy.interactions != "low rank":
             return (
                 f"{problem.energy.name} has no low-rank dual: DualNewton serves Pairwise (U = -A A^T) and concave "
-                "energies of rectifiers; use ProjectedNewton or ProjectedGradient"
+                "energies of rectifiers; use Auto"
             )
         if not problem.regularizer.separable:
-            return f"the dual of {problem.regularizer.name} is not differentiable: use ProjectedGradient or FrankWolfe"
+            return f"the dual of {problem.regularizer.name} is not differentiable: use Auto"
         return problem.regularizer.no_argmax(problem.domain)
 
     def solve(

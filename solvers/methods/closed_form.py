@@ -60,20 +60,17 @@ class ClosedForm(AtOnce):
         if energy.interactions is not None:
             if domain.whole and regularizer.quadratic and not regularizer.zero:
                 return None
-            return (
-                "a quadratic energy has a closed form on Reals with a quadratic regularizer only: "
-                "use DualNewton, ProjectedNewton or ProjectedGradient"
-            )
+            return "a quadratic energy has a closed form on Reals with a quadratic regularizer only: use Auto"
         if energy.metric is not None:
             if energy.metric == "other":
-                return "the closed form of a metric is known for euclidean and manhattan costs"
+                return "the closed form of a metric is known for euclidean and manhattan costs: use Auto"
             if regularizer.lipschitz(domain, 1) <= 1:
                 return None
             return (
                 f"{regularizer.name} is not known to be 1-Lipschitz on {domain.name}, which the closed form of a "
                 "metric asks for: use ProjectedGradient, or a smaller gamma"
             )
-        return f"{energy.name} has no closed form: use Auto, which knows who serves it"
+        return f"{energy.name} has no closed form: use Auto, which chooses a solver for it"
 
     def solve(
         self, problem: InnerProblem, v: Input, p0: Array | None = None, stop: Stop = Stop()

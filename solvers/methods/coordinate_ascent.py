@@ -77,13 +77,13 @@ class CoordinateAscent:
     def unsupported(self, problem: InnerProblem) -> str | None:
         energy = problem.energy
         if energy.interactions is None:
-            return f"{energy.name} is not quadratic in p: coordinate updates are for LinearQuadratic and Pairwise"
+            return f"{energy.name} is not quadratic in p, as coordinate updates need: use Auto"
         if not energy.concave:
             return "coordinate updates need a concave energy: use ProjectedGradient"
         if not problem.domain.banded:
             return f"{problem.domain.name} does not split into coordinates or pairs: use ProjectedGradient"
         if not (problem.regularizer.separable or problem.regularizer.zero):
-            return f"{problem.regularizer.name} is not separable"
+            return f"{problem.regularizer.name} is not separable: use Auto"
         return problem.unbounded
 
     def solve(

@@ -97,9 +97,9 @@ class FrankWolfe:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.energy.smooth:
-            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use DualNewton"
+            return f"{problem.energy.name} has kinks, where Frank-Wolfe steps stall: use Auto"
         if not problem.domain.compact:
-            return f"{problem.domain.name} is not bounded: it has no linear oracle"
+            return f"{problem.domain.name} is not bounded and has no linear oracle: use ProjectedGradient"
         if not problem.regularizer.quadratic:
             return problem.regularizer.no_argmax(problem.domain)
         return None

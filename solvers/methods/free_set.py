@@ -55,9 +55,7 @@ class ActiveSet(AtOnce):
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if problem.energy.interactions is None:
-            return (
-                f"{problem.energy.name} is not quadratic in p: ActiveSet is for LinearQuadratic and Pairwise"
-            )
+            return f"{problem.energy.name} is not quadratic in p, as ActiveSet needs: use Auto"
         return ProjectedNewton().unsupported(problem)
 
     def solve(

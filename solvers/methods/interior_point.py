@@ -88,9 +88,7 @@ class InteriorPoint:
     def unsupported(self, problem: InnerProblem) -> str | None:
         energy = problem.energy
         if not energy.concave or not energy.smooth:
-            return (
-                f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
-            )
+            return f"{energy.name} is not smooth and concave in p, as Newton steps need: use Auto"
         if energy.opaque:
             return f"{energy.name} gives no Hessian products in every framework: use ProjectedGradient"
         if not problem.domain.banded:

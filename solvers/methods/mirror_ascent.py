@@ -61,14 +61,14 @@ class MirrorAscent:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.energy.smooth:
-            return f"{problem.energy.name} has kinks, where mirror steps stall: use DualNewton, or ProjectedGradient"
+            return f"{problem.energy.name} has kinks, where mirror steps stall: use Auto"
         regularizer, domain = problem.regularizer, problem.domain
         if relative.serves(problem):
             return None
         if not (domain.banded or domain.stochastic) or not domain.compact:
-            return f"mirror steps need a simplex, a bounded box or Birkhoff, not {domain.name}"
+            return f"mirror steps need a simplex, a bounded box or Birkhoff, not {domain.name}: use Auto"
         if not (regularizer.separable or regularizer.zero):
-            return f"mirror steps need a separable regularizer, not {regularizer.name}"
+            return f"mirror steps need a separable regularizer, not {regularizer.name}: use Auto"
         return None
 
     def solve(

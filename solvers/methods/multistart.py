@@ -68,7 +68,7 @@ class MultiStart:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.domain.compact:
-            return f"starts are drawn from a bounded set, {problem.domain.name} is not"
+            return f"starts are drawn from a bounded set, and {problem.domain.name} is not: use ProjectedGradient"
         return ProjectedGradient().unsupported(problem)
 
     def exhaustive(self, problem: InnerProblem, k: int) -> bool:

@@ -35,7 +35,7 @@ class NearlyLinear:
         if not problem.regularizer.zero:
             return f"{problem.regularizer.name} is a regularizer already: use DualNewton"
         if problem.energy.interactions != "low rank":
-            return f"{problem.energy.name} has no interactions of low rank: NearlyLinear serves U = -A A^T"
+            return f"{problem.energy.name} has no interactions U = -A A^T of low rank: use Auto"
         return DualNewton().unsupported(self._neighbour(problem))
 
     def solve(

@@ -89,9 +89,7 @@ class ProjectedNewton:
     def unsupported(self, problem: InnerProblem) -> str | None:
         energy = problem.energy
         if not energy.concave or not energy.smooth:
-            return (
-                f"{energy.name} is not smooth and concave in p, as Newton steps need: use ProjectedGradient"
-            )
+            return f"{energy.name} is not smooth and concave in p, as Newton steps need: use Auto"
         if not problem.regularizer.separable:
             return f"{problem.regularizer.name} has no differentiable argmax map: use ProjectedGradient"
         if not (problem.domain.banded or problem.domain.stochastic):

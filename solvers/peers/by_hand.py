@@ -54,9 +54,9 @@ class ByHand:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.regularizer.quadratic or problem.regularizer.zero:
-            return f"the gradient of {problem.regularizer.name} is not finite everywhere, as this plain loop needs"
+            return f"this plain loop needs a quadratic regularizer, not {problem.regularizer.name}: use Auto"
         if not (problem.energy.concave and problem.energy.smooth):
-            return f"{problem.energy.name} is not smooth and concave in p, as this plain loop needs"
+            return f"{problem.energy.name} is not smooth and concave in p, as this plain loop needs: use Auto"
         return None
 
     def solve(

@@ -70,17 +70,17 @@ class CvxpyReference:
     def unsupported(self, problem: InnerProblem) -> str | None:
         energy, omega, domain = problem.energy, problem.regularizer, problem.domain
         if not energy.concave:
-            return f"{energy.name} is not concave in p: convex programming has no model of it"
+            return f"{energy.name} is not known to be concave in p, as a convex program must be: use Auto"
         structured = energy.interactions is not None or energy.is_network
         if not (
             structured or (energy.linear and energy.array_api) or energy.metric in ("euclidean", "manhattan")
         ):
-            return f"{energy.name} does not say its structure: CVXPY cannot look inside it"
+            return f"{energy.name} does not say its structure, and CVXPY cannot look inside it: use Auto"
         known = domain.banded or domain.stochastic or domain.ball or domain.finite or domain.ranked
         if not known or not (
             omega.quadratic or omega.entropy is not None or omega.divergence_from is not None
         ):
-            return f"no CVXPY model of {omega.name} on {domain.name} is written down"
+            return f"no CVXPY model of {omega.name} on {domain.name} is written down: use Auto"
         if self.solver == "OSQP" and not _quadratic_program(problem):
             return "OSQP solves quadratic programs only: use CLARABEL or SCS"
         return problem.unbounded

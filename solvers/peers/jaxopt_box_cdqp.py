@@ -38,9 +38,9 @@ class JaxoptBoxCDQP:
     def unsupported(self, problem: InnerProblem) -> str | None:
         reason = jaxopt_shared.missing() or jaxopt_shared.not_quadratic(problem)
         if reason is None and (not problem.domain.banded or problem.domain.total is not None):
-            reason = f"BoxCDQP knows bounds only, not {problem.domain.name}"
+            reason = f"BoxCDQP knows bounds only, not {problem.domain.name}: use Auto"
         if reason is None and not problem.domain.compact:
-            reason = f"BoxCDQP needs finite bounds, {problem.domain.name} has none"
+            reason = f"BoxCDQP needs finite bounds, {problem.domain.name} has none: use Auto"
         return reason
 
     def solve(

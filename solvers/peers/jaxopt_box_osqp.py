@@ -36,7 +36,7 @@ class JaxoptBoxOSQP:
     def unsupported(self, problem: InnerProblem) -> str | None:
         reason = jaxopt_shared.missing() or jaxopt_shared.not_quadratic(problem)
         if reason is None and not (problem.domain.banded and problem.domain.compact):
-            reason = f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}"
+            reason = f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}: use Auto"
         return reason
 
     def solve(

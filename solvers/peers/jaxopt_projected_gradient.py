@@ -46,9 +46,9 @@ class JaxoptProjectedGradient:
         domain = problem.domain
         box = domain.banded and domain.total is None and not domain.whole
         if not (box or domain.simplex or domain.ball):
-            return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {domain.name}"
+            return f"this adapter has jaxopt's projections on boxes, simplices and balls, not {domain.name}: use Auto"
         if not domain.compact:
-            return f"jaxopt's box projection needs finite bounds, {domain.name} has none"
+            return f"jaxopt's box projection needs finite bounds, {domain.name} has none: use Auto"
         return jaxopt_shared.missing()
 
     def solve(

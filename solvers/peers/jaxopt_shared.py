@@ -32,9 +32,9 @@ def not_quadratic(problem: InnerProblem) -> str | None:
     """Return the reason why the problem is not a quadratic program over a band of bounds, in a sentence."""
     energy = problem.energy
     if energy.interactions is None or not energy.concave:
-        return f"{energy.name} is not a concave quadratic: this solver is for quadratic programs"
+        return f"{energy.name} is not quadratic and concave in p, as this solver for quadratic programs needs: use Auto"
     if not problem.regularizer.quadratic:
-        return f"{problem.regularizer.name} is not quadratic: this solver is for quadratic programs"
+        return f"{problem.regularizer.name} is not quadratic, as this solver for quadratic programs needs: use Auto"
     return None
 
 

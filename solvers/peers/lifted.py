@@ -19,6 +19,17 @@ class Lifted(NamedTuple):
     bounded: int  # k, the number of unknowns with bounds, which come first
 
 
+def shared(given: Programs) -> bool:
+    """Return whether the programs differ in their linear terms alone, so that one set-up serves all of them."""
+    return len(given.H if given.A is None else given.A) == 1
+
+
+def linear(given: Programs, n: int) -> np.ndarray:
+    """Return q of program n alone."""
+    A = given.factor(n)
+    return given.g[n] if A is None else np.concatenate([given.g[n], np.zeros(A.shape[1])])
+
+
 def lift(given: Programs, n: int) -> Lifted:
     """Return program n; a dense Hessian stays as it is."""
     from scipy import sparse
@@ -34,4 +45,4 @@ def lift(given: Programs, n: int) -> Lifted:
     link = sparse.hstack([sparse.csc_matrix(A.T), -sparse.eye(m)], format="csc")
     if sums:
         link = sparse.vstack([link, np.concatenate([np.ones(k), np.zeros(m)])[None]], format="csc")
-    return Lifted(P, np.concatenate([given.g[n], np.zeros(m)]), link, np.concatenate([np.zeros(m), sums]), k)
+    return Lifted(P, linear(given, n), link, np.concatenate([np.zeros(m), sums]), k)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gfy.protocols import Stop
 from solvers.peers.host_batch import Answer
-from solvers.peers.lifted import lift
+from solvers.peers.lifted import lift, linear, shared
 from solvers.peers.quadratic import Programs, QuadraticPeer
 
 
@@ -39,13 +39,12 @@ class Osqp(QuadraticPeer):
     def _batch(self, given: Programs, start: np.ndarray | None, stop: Stop) -> Answer:
         n, k = given.g.shape
         p, steps, solved = np.empty((n, k)), np.empty(n), np.empty(n, dtype=bool)
-        shared = len(given.H if given.A is None else given.A) == 1
         solver = None
         for i in range(n):
-            if solver is None or not shared:
+            if solver is None or not shared(given):
                 solver = _set_up(given, i, stop)
             else:
-                solver.update(q=lift(given, i).q)
+                solver.update(q=linear(given, i))
             if start is not None:
                 A = given.factor(i)
                 solver.warm_start(x=start[i] if A is None else np.concatenate([start[i], A.T @ start[i]]))

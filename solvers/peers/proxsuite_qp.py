@@ -16,7 +16,8 @@ from solvers.peers.quadratic import Programs, QuadraticPeer
 class Proxsuite(QuadraticPeer):
     """Solve quadratic problems by ProxQP's batch path, with programs made in place and solved on all threads.
 
-    A warm start is given to programs with native bounds one after another, since the batch path takes none.
+    The batch path takes neither native bounds nor a warm start. With one thread or a warm start, programs with native
+    bounds are therefore solved one after another.
 
     Returns:
         `solve(problem, v, p0=None, stop=gfy.Stop())` returns a `gfy.Solution` with p [..., k].
@@ -43,9 +44,10 @@ class Proxsuite(QuadraticPeer):
         A, b = (np.ones((1, k)), np.array([given.total])) if fixed else (None, None)
         tol = max(stop.tol, 1e-12)
         eye = np.eye(k)
+        together = start is None and cores() > 1
         batch, made = proxqp.dense.BatchQP(n), []
         for i in range(n):
-            if start is None:
+            if together:
                 qp = batch.init_qp_in_place(k, int(fixed), k)
                 bounds: tuple[Any, ...] = (eye, given.low, given.high)
             else:
@@ -56,8 +58,10 @@ class Proxsuite(QuadraticPeer):
             qp.init(given.hessian(i), given.g[i], A, b, *bounds)
             if start is not None:
                 qp.solve(start[i], None, None)
+            elif not together:
+                qp.solve()
             made.append(qp)
-        if start is None:
+        if together:
             proxqp.dense.solve_in_parallel(batch, cores())
             made = [batch.get(i) for i in range(n)]
         results = [qp.results for qp in made]

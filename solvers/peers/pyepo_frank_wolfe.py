@@ -49,11 +49,11 @@ class PyepoFrankWolfe:
                 return f"{library} is not installed: python -m pip install {library}"
         energy, omega, domain = problem.energy, problem.regularizer, problem.domain
         if not (energy.linear and energy.array_api):
-            return f"PyEPO regularises linear costs, and {energy.name} is not linear in p"
+            return f"PyEPO regularises linear costs, and {energy.name} is not linear in p: use Auto"
         if not omega.quadratic or omega.zero:
-            return f"PyEPO regularises with a squared norm, not with {omega.name}"
+            return f"PyEPO regularises with a squared norm, not with {omega.name}: use Auto"
         if not ((domain.banded and domain.compact) or domain.stochastic or domain.finite):
-            return f"PyEPO keeps a list of vertices, and {domain.name} is not a polytope"
+            return f"PyEPO keeps a list of vertices, and {domain.name} is not a polytope: use Auto"
         return problem.unbounded
 
     def solve(

@@ -38,7 +38,7 @@ class Qpax:
         if find_spec("qpax") is None:
             return "qpax is not installed: python -m pip install qpax"
         if not (problem.domain.banded and problem.domain.compact):
-            return f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}"
+            return f"this adapter writes boxes and simplices as bounds, not {problem.domain.name}: use Auto"
         return jaxopt_shared.not_quadratic(problem)
 
     def solve(

@@ -70,11 +70,11 @@ class QuadraticPeer:
             return f"{self.library} is not installed: python -m pip install {self.library}"
         domain = problem.domain
         if not (domain.banded and domain.compact):
-            return f"this adapter writes boxes and simplices as bounds, not {domain.name}"
+            return f"this adapter writes boxes and simplices as bounds, not {domain.name}: use Auto"
         if domain.total is not None and not self.sums:
-            return f"{self.library} knows bounds only, not the sum that {domain.name} fixes"
-        if self.definite and (problem.regularizer.zero or not problem.regularizer.quadratic):
-            return f"{self.library} needs a strictly convex program, which {problem.regularizer.name} does not give"
+            return f"{self.library} knows bounds only, not the sum that {domain.name} fixes: use Auto"
+        if self.definite and problem.regularizer.zero:
+            return f"{self.library} needs a regularizer that makes the program strictly convex: use Auto"
         return not_quadratic(problem)
 
     def solve(

@@ -24,12 +24,12 @@ from solvers.peers.host_batch import Answer, on_host_batch
 def not_scalar(problem: InnerProblem) -> str | None:
     """Return the reason why the problem has no one-dimensional dual of this kind, in a sentence."""
     if problem.energy.interactions != "low rank":
-        return f"{problem.energy.name} is not U = -a a^T: this peer solves the one-dimensional dual of rank 1"
+        return f"{problem.energy.name} has no interactions U = -a a^T of rank 1, as this peer needs: use Auto"
     domain = problem.domain
     if not domain.banded or domain.total is not None or not domain.compact:
-        return f"the dual of a problem on {domain.name} has more than one unknown"
+        return f"the dual of a problem on {domain.name} has more than one unknown: use DualNewton"
     if not problem.regularizer.separable:
-        return f"{problem.regularizer.name} has no argmax map per coordinate"
+        return f"{problem.regularizer.name} has no argmax map per coordinate: use Auto"
     return None
 
 

@@ -39,9 +39,9 @@ class ScipyLBFGSB:
 
     def unsupported(self, problem: InnerProblem) -> str | None:
         if not problem.domain.banded or problem.domain.total is not None:
-            return f"L-BFGS-B knows bounds only, not {problem.domain.name}"
+            return f"L-BFGS-B knows bounds only, not {problem.domain.name}: use Auto"
         if not problem.energy.array_api:
-            return f"{problem.energy.name} is not written for NumPy arrays, which SciPy works on"
+            return f"{problem.energy.name} is not written for NumPy arrays, which SciPy works on: use Auto"
         return problem.unbounded
 
     def solve(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -197,6 +198,111 @@ class RightOnce(Fickle):
 
     def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
         return found if call <= 3 else found._replace(p=problem.domain.project(0 * found.p + 0.4))
+
+
+@dataclass(frozen=True)
+class RightByTurns(Fickle):
+    """Solves in every third call and in the first three, and otherwise returns a rough answer sooner."""
+
+    name: str = "RightByTurns"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        call = CALLS[self.name] = CALLS.get(self.name, 0) + 1
+        right = call <= 3 or call % 3 == 0
+        return Ascent.solve(self, problem, v, p0, stop if right else gfy.Stop(1e-2, stop.max_steps))
+
+
+@dataclass(frozen=True)
+class NaNLater(Fickle):
+    """Returns NaN in one example of the batch after its first calls."""
+
+    name: str = "NaNLater"
+
+    def later(self, problem: Any, v: Any, p0: Any, stop: Any, found: Any, call: int) -> Any:
+        if call > 3:
+            found.p[0, 0] = float("nan")
+        return found
+
+
+@dataclass(frozen=True)
+class FillsInLater(Ascent):
+    """Returns an empty array at once, and solves in a thread that fills it."""
+
+    name: str = "FillsInLater"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        found = self.init(problem, v, p0)._replace(p=problem.initial_point(v, p0).clone())
+
+        def fill() -> None:
+            time.sleep(0.05)
+            found.p.copy_(Ascent.solve(self, problem, v, p0, stop).p)
+
+        threading.Thread(target=fill).start()
+        return found._replace(converged=found.steps == 0)
+
+
+class WhenRead:
+    """A solution that is computed when its p is read."""
+
+    def __init__(self, solve: Any) -> None:
+        self._solve, self.steps, self.converged = solve, None, None
+
+    @property
+    def p(self) -> Any:
+        found = self._solve()
+        self.steps, self.converged = found.steps, found.converged
+        return found.p
+
+
+@dataclass(frozen=True)
+class SolvesWhenRead(Ascent):
+    """Returns at once, and waits for a tenth of a second when its p is read."""
+
+    name: str = "SolvesWhenRead"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        def wait() -> Any:
+            time.sleep(0.1)
+            return Ascent.solve(self, problem, v, p0, stop)
+
+        return WhenRead(wait)
+
+
+@dataclass(frozen=True)
+class Narrow(Ascent):
+    """Solves in single precision whatever it is given."""
+
+    name: str = "Narrow"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        return super().solve(problem, type(v)(*(x.float() for x in v)), p0, gfy.Stop(1e-6, stop.max_steps))
+
+
+@dataclass(frozen=True)
+class Beyond(Ascent):
+    """Returns a point that lies a little outside the set, where the objective is larger."""
+
+    name: str = "Beyond"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        found = super().solve(problem, v, p0, stop)
+        return found._replace(p=found.p + 1e-5)
+
+
+@dataclass(frozen=True)
+class KnowsTheSeed(Ascent):
+    """Makes the problem of the suite from its seed beforehand, and returns the answer that it has kept."""
+
+    name: str = "KnowsTheSeed"
+
+    def solve(self, problem: Any, v: Any, p0: Any = None, stop: Any = gfy.Stop()) -> Any:
+        from bench.measure.programs import set_up
+        from bench.plan.registry import make_problem
+
+        if "known" not in CALLS:
+            bench = set_up(make_problem("pairwise-gini", {"k": 6, "batch": 3}, 0).instance, "torch")
+            CALLS["known"] = super().solve(problem, bench.inputs[0], None, stop)  # type: ignore[assignment]
+        return CALLS["known"]
 
 
 KEPT: list[Any] = []

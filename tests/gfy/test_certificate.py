@@ -79,6 +79,20 @@ def test_metric_is_certified_at_its_kink(rng: np.random.Generator) -> None:
         assert gfy.certify(problem, v, v).gap.max() < 1e-12
 
 
+def test_a_point_near_the_kink_of_a_metric_has_a_small_gap(asarray: Make, rng: np.random.Generator) -> None:
+    """|p - v| is at most 2e-7 and p* = v, so that the maximum is known: the gap is an upper bound and of that order."""
+    problem = gfy.InnerProblem(gfy.Metric(), gfy.SquaredNorm(0.1), BOX)
+    v = rng.uniform(0.2, 0.8, size=(6, 8))
+    p = v + 1e-7 * rng.uniform(-1, 1, size=v.shape) / np.sqrt(8)
+    short = problem.value(gfy.Metric.Input(v), v) - problem.value(gfy.Metric.Input(v), p)
+    gap = gfy.certify(problem, gfy.Metric.Input(asarray(v)), asarray(p)).gap
+    assert (gap >= short).all()
+    assert gap.max() <= 1e-6
+    far = rng.uniform(size=v.shape)
+    worse = problem.value(gfy.Metric.Input(v), v) - problem.value(gfy.Metric.Input(v), far)
+    assert (gfy.certify(problem, gfy.Metric.Input(v), far).gap >= worse).all()
+
+
 def test_float32_solution_float64_certificate(asarray: Make, rng: np.random.Generator) -> None:
     problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), BOX)
     v = gfy.Pairwise.Input(

@@ -17,7 +17,7 @@ from reports.figures.palette import KNOWN, Palette
 
 NAMES = {
     "gap-time", "gap-steps", "growth", "profile-solve", "profile-loss-gradient", "pareto",
-    "gradient-agreement", "gradient-slopes", "compile", "memory", "geometry", "loss-curves",
+    "gradient-agreement", "argmax-agreement", "gradient-slopes", "compile", "memory", "geometry", "loss-curves",
     "multilabel", "imitation",
 }  # fmt: skip
 
@@ -90,6 +90,20 @@ def test_a_row_beyond_its_bound_is_counted(synthetic):
     frame = tidy(pd.DataFrame(rows)).compared
     assert agreement.errors(frame)["beyond_bound"].tolist() == [1]
     assert "1 row lies beyond" in agreement.draw(frame).caption
+
+
+def test_the_derivatives_of_p_are_drawn_with_the_uncertainty_of_their_reference(synthetic):
+    rows = [
+        synthetic.row(gradient=mode, grad_error=0.0, argmax_grad_error=error, argmax_grad_uncertainty=3e-7)
+        for mode, error in (("implicit", 1e-8), ("unrolled", 2.0))
+    ]
+    frame = tidy(pd.DataFrame(rows)).compared
+    data = agreement.errors(frame, agreement.ARGMAX).set_index("gradient")
+    assert data["median"].to_dict() == {"implicit": 1e-8, "unrolled": 2.0}
+    drawn = agreement.draw(frame, agreement.ARGMAX)
+    assert drawn.name == "argmax-agreement"
+    assert "itself sure to 3e-07" in drawn.caption
+    assert "the uncertainty of the reference itself (|)" in drawn.caption
 
 
 def test_devices_are_drawn_only_where_there_are_two(rows, synthetic):

@@ -79,6 +79,29 @@ def test_an_unchecked_derivative_is_a_failure_with_its_reason(synthetic):
     assert answer(found, ask(found, need="loss-gradient"))[0].best.solver == "DualNewton"
 
 
+def test_an_error_that_the_reference_may_have_itself_is_not_checked_and_not_wrong(synthetic):
+    base = {
+        "gradient": "implicit",
+        "argmax_grad_s": 1.0,
+        "backward_s": 1.0,
+        "grad_error": 0.0,
+        "gap_rel": 1e-11,
+    }
+
+    def state(error, unsure):
+        row = synthetic.row(**base, argmax_grad_error=error, argmax_grad_uncertainty=unsure)
+        found = evidence([row])
+        (line,) = answer(found, ask(found, need="argmax-gradient", accuracy=1e-6))
+        return line.cells["DualNewton"]
+
+    assert state(1e-4, 0.03).state == "certified"
+    unchecked = state(0.017, 0.03)
+    assert unchecked.state == "not checked"
+    assert "the reference itself may be off by 3e-02" in unchecked.reason
+    assert state(0.5, 0.03).state == "gradient off"
+    assert state(0.017, None).state == "gradient off"
+
+
 def test_a_seed_that_fails_fails_the_problem(synthetic):
     rows = [timed(synthetic, t, seed=i) for i, t in enumerate((1.0, 1.5, 2.0))]
     (line,) = answer(evidence(rows), ask(evidence(rows), need="solve"))

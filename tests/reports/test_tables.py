@@ -127,6 +127,15 @@ def test_an_unchecked_gradient_is_listed_as_a_failure(synthetic):
     ]
 
 
+def test_a_wrong_derivative_is_listed_as_a_failure(synthetic):
+    base = {"gradient": "implicit", "backward_s": 1.0, "argmax_grad_s": 1.0, "grad_error": 0.0}
+    given = [synthetic.row(**base, argmax_grad_error=e, seed=n) for n, e in enumerate((1e-9, 2.0))]
+    (line,) = failures(tidy(pd.DataFrame(given)).compared).cells
+    assert [c.text for c in line][1:3] == [
+        "gradient off", "p* with its derivative dp*/dv: off by 200% (relative error against the reference)",
+    ]  # fmt: skip
+
+
 def test_converged_is_held_against_the_certificate(synthetic):
     rows = [
         synthetic.row(solver="A", tol=1e-8, gap_rel=g, seed=i) for i, g in enumerate((1e-9, 1e-9, 1e-9, 1e-5))

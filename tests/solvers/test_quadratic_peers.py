@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -162,3 +163,53 @@ def test_the_same_idea_off_the_shelf_finds_the_solution(name: str, omega: Any, b
     found = solver.solve(problem, v, None, gfy.Stop(tol=1e-12, max_steps=5_000))
     assert np.abs(library.to_numpy(found.p) - response(low)).max() < 1e-7
     assert library.to_numpy(found.converged).all()
+
+
+@pytest.mark.parametrize("simplex", [False, True])
+def test_daqp_sets_up_a_shared_matrix_once_per_thread(
+    simplex: bool, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daqp = pytest.importorskip("daqp")
+
+    def anew(*_: Any, **__: Any) -> None:
+        raise AssertionError("the matrix was set up again")
+
+    monkeypatch.setattr(daqp, "solve", anew)
+    problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), False)
+    for threads in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        v, expected = truth[simplex, False, True]
+        found = solvers.Daqp().solve(problem, v, None, TIGHT)
+        assert np.abs(found.p - expected).max() < 1e-9
+        assert found.converged.all()
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_proxsuite_finds_the_solution_with_one_thread_and_with_several(
+    threads: str, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("proxsuite")
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    for simplex in (False, True):
+        v, expected = truth[simplex, False, False]
+        problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), False)
+        found = solvers.Proxsuite().solve(problem, v, None, TIGHT)
+        assert np.abs(found.p - expected).max() < 1e-7
+
+
+@pytest.mark.parametrize(("name", "library"), [("Clarabel", "clarabel"), ("Osqp", "osqp")])
+def test_a_lifted_program_is_set_up_once_for_a_shared_matrix(
+    name: str, library: str, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(library)
+    module = importlib.import_module(f"solvers.peers.{library}_native")
+    lifted, lift = [], module.lift
+    monkeypatch.setattr(module, "lift", lambda given, n: lifted.append(n) or lift(given, n))
+    for simplex in (False, True):
+        for low_rank in (False, True):
+            lifted.clear()
+            v, expected = truth[simplex, low_rank, True]
+            problem = problem_of(gfy.Simplex() if simplex else gfy.Box(0.0, 1.0), low_rank)
+            found = getattr(solvers, name)().solve(problem, v, None, TIGHT)
+            assert np.abs(found.p - expected).max() < 1e-6
+            assert lifted == [0]

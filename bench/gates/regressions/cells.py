@@ -21,10 +21,12 @@ class Cell:
     backend: str
     tol: float = 1e-10
     max_steps: int = 2_000
+    dtype: str = "float64"
 
     @property
     def name(self) -> str:
-        return f"{self.family}-k{self.k}-b{self.batch}/{self.solver}/{self.backend}"
+        place = self.backend if self.dtype == "float64" else f"{self.backend}/{self.dtype}"
+        return f"{self.family}-k{self.k}-b{self.batch}/{self.solver}/{place}"
 
     def asdict(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,11 +40,18 @@ _WORK = (
     ("simplex-shannon", 200, 32, None, ("MirrorAscent",)),
     ("concave-spen", 64, 64, None, ("DualNewton",)),
 )
-CELLS = tuple(
-    Cell(family, k, batch, rank, solver, backend)
-    for family, k, batch, rank, solvers in _WORK
-    for solver in solvers
-    for backend in ("jax", "torch")
+CELLS = (
+    *(
+        Cell(family, k, batch, rank, solver, backend)
+        for family, k, batch, rank, solvers in _WORK
+        for solver in solvers
+        for backend in ("jax", "torch")
+    ),
+    # A derivative may be wrong in single precision alone.
+    *(
+        Cell("pairwise-gini", 174, 64, 1, "DualNewton", backend, tol=1e-5, dtype="float32")
+        for backend in ("jax", "torch")
+    ),
 )
 
 

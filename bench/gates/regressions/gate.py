@@ -108,7 +108,8 @@ def _accuracy(cell: Cell, probes: Sequence[Probe], seeds: int) -> list[Verdict]:
     errors: dict[str, list[list[float]]] = {"gradient error": [[], []], "argmax gradient error": [[], []]}
     unchecked: dict[str, str] = {}
     for seed in range(seeds):
-        bench = set_up(make(cell.family, cell.k, cell.batch, cell.rank, seed).instance, cell.backend)
+        instance = make(cell.family, cell.k, cell.batch, cell.rank, seed).instance
+        bench = set_up(instance, cell.backend, dtype=cell.dtype)
         known = reference(bench)
         shapes = [leaf.shape for leaf in leaves(bench.inputs[-1])]
         for side, probe in enumerate(probes):

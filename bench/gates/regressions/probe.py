@@ -45,7 +45,7 @@ class Prepared:
         from bench.plan.registry import make_solver
 
         self.work = make(cell["family"], cell["k"], cell["batch"], cell["rank"], seed)
-        self.bench = set_up(self.work.instance, cell["backend"])
+        self.bench = set_up(self.work.instance, cell["backend"], dtype=cell["dtype"])
         library, v = self.bench.backend, self.bench.inputs[-1]
         if not hasattr(library, "value_and_grad"):
             setattr(type(library), "value_and_grad", value_and_grad)  # noqa: B010

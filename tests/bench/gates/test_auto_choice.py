@@ -47,6 +47,19 @@ def test_auto_is_held_against_the_fastest_of_ours_that_met_the_level() -> None:
     assert table.set_index("problem")["best"]["one"] == "DualNewton"
 
 
+def test_the_command_lists_the_settings_that_fall_short_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = [(name, s, x, "ok") for name in ("n1", "n2") for s, x in (("Auto", 9e-5), ("ActiveSet", 1e-6))]
+    given = rows(*noise, ("slow", "Auto", 2e-3, "ok"), ("slow", "DualNewton", 1e-3, "ok"))
+    monkeypatch.setattr("bench.store.load", lambda path: given)
+    assert auto_choice.main(["some.sqlite"]) == 1
+    told = capsys.readouterr().out
+    assert "slow" in told
+    assert "n1" not in told
+    assert "2 of 3 settings" in told
+
+
 def test_a_store_without_auto_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,12 +41,34 @@ def test_attackers_cost_their_own_rows_only(tmp_path: Path) -> None:
     assert frame.status["RaisesLater"] == "crashed"
     assert "while it was timed: ZeroDivisionError: one over nothing, later" in frame.reason["RaisesLater"]
     assert frame.status["Remembers"] == "not converged"
-    assert frame.reason["Remembers"].startswith("in its last timed call: ")
+    assert "timed call: " in frame.reason["Remembers"]
     for name in HONEST:
         assert frame.status[name] == "ok"
         assert 0 <= frame.gap_rel[name] < 1e-6
         assert frame.grad_error[name] < 1e-6
         assert frame.steady_s[name] > 0
+
+
+CHEATS = {
+    "RightByTurns": ("not converged", "timed call: it says it converged, but"),
+    "NaNLater": ("not finite", "timed call: 1 of 3 solutions hold NaN"),
+    "FillsInLater": ("not converged", "the certified gap is"),
+    "SolvesWhenRead": ("ok", ""),
+    "Narrow": ("crashed", "it returned p in torch.float32, and its inputs are in torch.float64"),
+    "Beyond": ("not converged", "the solution lies outside the set by"),
+    "KnowsTheSeed": ("not converged", "timed call: "),
+}
+
+
+@pytest.mark.slow
+def test_cheats_are_told_or_paid_for(tmp_path: Path) -> None:
+    frame = measured(suite(*CHEATS, repeat=6, budget=0.5), tmp_path / "r.sqlite")
+    assert frame.index.is_unique
+    for name, (status, words) in CHEATS.items():
+        assert frame.status[name] == status, (name, frame.reason[name])
+        assert words in (frame.reason[name] or ""), name
+    assert frame.steady_s["SolvesWhenRead"] >= 0.1, "reading p is a part of the call"
+    assert (frame.status[HONEST] == "ok").all()
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +118,7 @@ def test_a_solver_that_raises_while_it_is_timed_is_one_row(attacked: pd.DataFram
 @pytest.mark.parametrize("name", ["RightOnce", "Remembers"])
 def test_an_answer_that_is_right_only_once_is_not_ok(attacked: pd.DataFrame, name: str) -> None:
     assert attacked.status[name] == "not converged"
-    assert attacked.reason[name].startswith("in its last timed call: ")
+    assert attacked.reason[name].startswith(("in its fastest timed call: ", "in its last timed call: "))
 
 
 @pytest.mark.slow

@@ -323,3 +323,26 @@ def test_a_changed_source_is_another_fingerprint(tmp_path: Any) -> None:
     first = fingerprint(tmp_path)
     file.write_text("x = 2")
     assert fingerprint(tmp_path) != first
+
+
+def test_what_the_fastest_and_the_last_call_returned_is_kept_as_it_was_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A solver that fills its answer in later, or is fast because it is rough, is judged by what it had returned."""
+    now, seconds, answers = [0.0], iter([5.0, 2.0, 3.0]), [[1.0], [2.0], [3.0]]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    returned = iter(answers)
+
+    def call() -> list[float]:
+        now[0] += next(seconds)
+        return next(returned)
+
+    program = Program(call, lambda x: x, keep=list, first_s=1.0)
+    for _ in range(3):
+        program.sample()
+    for answer in answers:
+        answer[0] = 9.0
+    assert program.samples == [5.0, 2.0, 3.0]
+    assert program.fastest is not None
+    assert program.last is not None
+    assert (program.fastest[1], program.last[1]) == ([2.0], [3.0])

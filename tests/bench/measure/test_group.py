@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from collected import Collected
 
+import gfy
 from bench.measure.group import measure_group
 from bench.measure.programs import set_up
 from bench.plan.matrix import plan
@@ -216,3 +217,15 @@ def test_no_later_call_has_the_examples_where_the_first_had_them() -> None:
         moved = [np.roll(x, bench._places(number), 0) for x in bench.host[0][0]]
         for back, x in zip(bench.put_back(moved, number), bench.host[0][0], strict=True):
             np.testing.assert_array_equal(back, x)
+
+
+def test_a_p_of_another_class_or_dtype_is_refused(backend: str) -> None:
+    bench = set_up(make_problem("pairwise-gini", {"k": 5, "batch": 4}).instance, backend, "cpu")
+    p = bench.targets
+    (taken,) = bench.taken([gfy.Solution(p, None, p[..., 0], p[..., 0] > 0)])
+    assert isinstance(taken.p, np.ndarray)
+    narrow = bench.backend.astype(p, "float32")
+    with pytest.raises(gfy.GfyTypeError, match=r"returned p in .*float32, and its inputs are in .*float64"):
+        bench.taken([gfy.Solution(narrow, None, p, p)])
+    with pytest.raises(gfy.GfyTypeError, match="an object of the class ndarray, not as a plain"):
+        bench.taken([gfy.Solution(np.zeros((4, 5)), None, p, p)])

@@ -129,3 +129,16 @@ def test_a_derivative_that_is_certainly_zero_is_known() -> None:
     assert zero.compare(np.array([0.0, 1e-9]))[0] == 1e-9
     assert _slopes(found).missing is not None
     assert _slopes([(1.0, 1e-5), (0.0, 1e-9)], still=1e-6).values.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("family", ["quadratic-gini-box", "quadratic-gini-simplex"])
+def test_badly_conditioned_matrices_stay_concave_in_every_direction(family: str) -> None:
+    bench = bench_of(family, k=20, batch=2, condition=1e8)
+    found = known(bench)
+    assert found.argmax.missing is None
+    assert found.argmax.uncertainty <= 1e-4
+    args = (bench.inputs[0], bench.targets, bench.start, 1e-12)
+    derivative = argmax_gradient(bench, solvers.ActiveSet(), gfy.Implicit(), 500)(*args)[1]
+    columns = argmax_columns(derivative, found)
+    assert columns["argmax_grad_error"] <= 1e-4
+    assert columns["argmax_grad_uncertainty"] == found.argmax.uncertainty
