@@ -126,7 +126,12 @@ def show(
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]
-    if len(found) != 1:
+    if found.empty:
+        raise RecordsError(
+            f"No row of {source} has a key that begins with {key!r}: the report, `gfy records export` and the "
+            "answers of `gfy recommend` name the keys."
+        )
+    if len(found) > 1:
         raise RecordsError(
             f"{len(found)} rows of {source} have a key that begins with {key!r}: give more of it."
         )
