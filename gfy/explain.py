@@ -257,7 +257,9 @@ def _measured_as(problem: InnerProblem, v: Any) -> dict[str, Any]:
         "domain": type(problem.domain).__name__,
         "k": int(problem.energy.dim(v)),
         "batch": max(1, math.prod(problem.energy.batch_shape(v))),
-        "backend": backend_of(v).name,
+        "backend": None
+        if (name := backend_of(v).name) == "numpy"
+        else name,  # NumPy arrays ask for no framework
         "dtype": str(leaf.dtype).removeprefix("torch."),
         "device": "cpu" if "cpu" in str(leaf.device).lower() else "cuda",
     }

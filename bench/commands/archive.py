@@ -42,18 +42,19 @@ def list_runs(
 
         gfy archive list --problem pairwise-gini --since 2026-11-01
     """
-    from rich.console import Console
-    from rich.table import Table
-
+    from bench.commands.terminal import show
     from bench.sharing import archive
 
     found = archive.chosen(archive.runs(archive.place(index)), problem, machine, version, since, until)
-    table = Table("name", "rows", "machines", "version", "commits", "problems", "from", "to")
-    for run in found:
-        commits = ", ".join(commit[:10] for commit in run.commits)
-        table.add_row(run.name, str(run.rows), ", ".join(run.machines), run.version, commits, str(len(run.problems)),
-                      run.first[:10], run.last[:10])  # fmt: skip
-    Console().print(table if found else "No published run fits.")
+    if not found:
+        typer.echo("No published run fits.")
+        return
+    lines = [
+        (run.name, str(run.rows), ", ".join(run.machines), run.version, ", ".join(c[:10] for c in run.commits),
+         str(len(run.problems)), run.first[:10], run.last[:10])
+        for run in found
+    ]  # fmt: skip
+    show(("name", "rows", "machines", "version", "commits", "problems", "from", "to"), lines)
 
 
 @app.command()

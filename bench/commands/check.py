@@ -38,26 +38,22 @@ def check(
     # The checks are stated in float64, and JAX reads this variable when it is imported.
     os.environ.setdefault("JAX_ENABLE_X64", "1")
 
-    from rich.console import Console
-    from rich.table import Table
-
+    from bench.commands.terminal import show
     from bench.plan.names import resolve
     from bench.plan.registry import BACKENDS, make_solver
-    from bench.store.media import terminal
+    from bench.store.media import visible
     from solvers.conformance import run
 
     solver = make_solver(name)
-    table = Table("check", "", "detail", title=terminal(solver.name))
-    failed = total = 0
     chosen = [
         resolve(b, BACKENDS, "backend") for b in backend or [b for b in BACKENDS if find_spec(b) is not None]
     ]
-    for what, ok, detail in (row for name in chosen for row in run(solver, name)):
-        failed, total = failed + (not ok), total + 1
-        table.add_row(terminal(what), "[green]ok[/]" if ok else "[red]FAILS[/]", terminal(detail or ""))
-    Console().print(table)
+    rows = [row for name in chosen for row in run(solver, name)]
+    failed, total, called = sum(not ok for _, ok, _ in rows), len(rows), visible(solver.name)
+    lines = [(what, "ok" if ok else "FAILS", detail or "") for what, ok, detail in rows]
+    show(("check", "result", "detail"), lines, called)
     where = " and ".join(chosen)
     if failed:
-        typer.echo(f"{failed} of {total} checks fail for {terminal(solver.name)} in {where}.", err=True)
+        typer.echo(f"{failed} of {total} checks fail for {called} in {where}.", err=True)
         raise typer.Exit(1)
-    typer.echo(f"All {total} checks pass for {terminal(solver.name)} in {where}.")
+    typer.echo(f"All {total} checks pass for {called} in {where}.")

@@ -24,23 +24,21 @@ def list_datasets(data_dir: DataDir = None) -> None:
 
       gfy data list
     """
-    from rich.console import Console
-    from rich.table import Table
-
+    from bench.commands.terminal import show
     from bench.datasets.catalogue import ENTRIES
     from bench.datasets.load import river_yeast_path
     from bench.datasets.locate import find
 
-    table = Table("dataset", "rows", "features", "labels", "found in", "note")
+    lines = []
     for name, what in sorted(ENTRIES.items()):
         files = find(what, data_dir)
         place = str(next(iter(files.values())).parent) if files else "-"
         if files is None and name == "yeast" and river_yeast_path() is not None:
             place = "the package river"
         rows = " + ".join(str(n) for n in what.rows)
-        table.add_row(name, rows, str(what.features), str(what.labels), place, what.note)
-    table.add_row("synthetic", "600 + 400", "20", "8", "made on the spot", "correlated labels")
-    Console().print(table)
+        lines.append((name, rows, str(what.features), str(what.labels), place, what.note))
+    lines.append(("synthetic", "600 + 400", "20", "8", "made on the spot", "correlated labels"))
+    show(("dataset", "rows", "features", "labels", "found in", "note"), lines)
 
 
 @app.command("fetch")

@@ -48,18 +48,14 @@ def doctor() -> None:
 
         gfy doctor
     """
-    from rich.console import Console
-    from rich.table import Table
-
+    from bench.commands.terminal import show
     from bench.store import environment
     from gfy.calling.shadows import ROOMS, place_of, shadowed
 
-    console = Console()
-    table = Table("what", "value", title="This machine")
     info = environment.machine_info()
     commit, dirty = environment.git()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    for name, value in (
+    facts = [
         ("machine", environment.machine()),
         ("processor", f"{info['cpu']}, {info['cores']} cores, {info['memory_gib']} GiB"),
         ("graphics", ", ".join(info["gpus"]) or "none found"),
@@ -70,31 +66,23 @@ def doctor() -> None:
             " ".join(f"{n}={x}" for n, x in info["threads"].items()) or "nothing: the libraries choose",
         ),
         ("commit", "not a checkout" if commit is None else commit[:12] + (" with changes" if dirty else "")),
-    ):
-        table.add_row(name, value)
-    for pool in threads():
-        table.add_row("BLAS / OpenMP", pool)
-    console.print(table)
-    table = Table("package", "taken from", title="The packages of this suite")
-    hidden = []
-    for name in ROOMS:
-        table.add_row(name, str(place_of(name) or "not found"))
-        hidden += [said for said in [shadowed(name)] if said is not None]
-    console.print(table)
-    for said in hidden:
-        console.print(said, markup=False, soft_wrap=True)
-    table = Table("library", "version", "for", title="Libraries")
-    for name, (purpose, _) in OPTIONAL.items():
-        found = environment.version(DISTRIBUTIONS.get(name, name))
-        table.add_row(name, found or "-", purpose)
-    console.print(table)
+        *(("BLAS / OpenMP", pool) for pool in threads()),
+    ]
+    show(("what", "value"), facts, "This machine")
+    places = [(name, str(place_of(name) or "not found")) for name in ROOMS]
+    show(("package", "taken from"), places, "The packages of this suite")
+    for said in filter(None, map(shadowed, ROOMS)):
+        typer.echo(said)
+    libraries = [
+        (name, environment.version(DISTRIBUTIONS.get(name, name)) or "-", purpose)
+        for name, (purpose, _) in OPTIONAL.items()
+    ]
+    show(("library", "version", "for"), libraries, "Libraries")
     absent = missing()
     for name, purpose, command in absent:
-        console.print(
-            f"Missing: {name} ({purpose}). Install it with: {command}", markup=False, soft_wrap=True
-        )
+        typer.echo(f"Missing: {name} ({purpose}). Install it with: {command}")
     if not absent:
-        console.print("Nothing is missing.")
+        typer.echo("Nothing is missing.")
     if find_spec("jax") is None and find_spec("torch") is None:
         typer.echo("Neither backend is installed: nothing can be solved.", err=True)
         raise typer.Exit(1)

@@ -31,16 +31,9 @@ def list_command(
 
         gfy list problems
     """
-    from rich.console import Console
-    from rich.table import Table
+    from bench.commands.terminal import show
 
-    from bench.store.media import terminal
-
-    header, rows = ROWS[kind]()
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*map(terminal, row))
-    Console().print(table)
+    show(*ROWS[kind]())
 
 
 Rows = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]

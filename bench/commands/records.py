@@ -126,9 +126,10 @@ def show(
 
     frame = read(source)
     found = frame[frame.key.str.startswith(key)]
-    if not len(found):
+    if found.empty:
         raise RecordsError(
-            f"No row of {source} has a key that begins with {key!r}: the report shows the keys."
+            f"No row of {source} has a key that begins with {key!r}: the report, `gfy records export` and the "
+            "answers of `gfy recommend` name the keys."
         )
     if len(found) > 1:
         raise RecordsError(

@@ -12,17 +12,9 @@ import re
 
 from bench.store.keys import visible
 
-__all__ = ["csv_text", "file_name", "terminal", "visible"]
+__all__ = ["csv_text", "file_name", "visible"]
 _FORMULA = re.compile(r"^[\s]*[=+\-@]")
 _UNSAFE = re.compile(r"[^\w.()=+ -]")
-
-
-def terminal(text: object) -> str:
-    """Return a text for a terminal library that reads markup, with every bracket and backslash escaped."""
-    shown = visible(text)
-    escaped = re.sub(r"(\\*)(\[[a-zA-Z/@#].*?\])", lambda m: f"{m[1]}{m[1]}\\{m[2]}", shown)
-    backslashes = len(escaped) - len(escaped.rstrip("\\"))
-    return escaped + "\\" if backslashes % 2 else escaped
 
 
 def csv_text(text: object) -> str:

@@ -147,7 +147,7 @@ def migrate(path: str | PathLike[str], out: str | PathLike[str] | None = None) -
     if not source.is_file():
         raise RecordsError(f"There is no result file {source}.")
     if out is not None and target.exists():
-        raise RecordsError(f"{target} exists and is left as it is: choose another name with --out.")
+        raise RecordsError(f"{target} exists and is left as it is: choose another folder with --out.")
     check_header(source)
     try:
         with closing(sqlite3.connect(source, timeout=60.0, isolation_level=None)) as connection:

@@ -62,6 +62,10 @@ def opened(path: str | PathLike[str]) -> Iterator[sqlite3.Connection]:
     """
     path = Path(path)
     check_name(path)
+    if path.is_dir():
+        stores = sorted(p.name for p in path.glob("*.sqlite"))
+        inside = f"it holds {', '.join(stores[:5])}" if stores else "it holds no *.sqlite"
+        raise RecordsError(f"{path} is a folder; name a result file in it: {inside}.")
     if not path.is_file():
         raise RecordsError(f"There is no result file {path}: `gfy compare --out FOLDER` makes one.")
     try:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 
 import pandas as pd
@@ -97,7 +99,7 @@ def recommend(
     tol: float = 1e-6,
     regularizer: str | None = None,
     domain: str | None = None,
-    results: Sequence[Path | str] | None = None,
+    results: Path | str | Sequence[Path | str] | None = None,
     backend: str | None = None,
 ) -> Recommendation:
     """Return the fastest certified choice for a problem of this energy and size, from stored rows.
@@ -129,8 +131,9 @@ def recommend(
         (True, True)
     """
     _check(k, rank, batch, tol, need)
-    files = [Path(r) for r in results] if results else evidence_files()
-    frame = load(files).compared
+    given = [results] if isinstance(results, (str, PathLike)) else results
+    frame = load(map(Path, given) if given else evidence_files()).compared
+    _check_place(frame, {"backend": backend, "device": device, "dtype": dtype})
     backends = [backend] if backend else environment_backends()
     asked = Question(Place("", backends[0], device, dtype), need, tol, k, batch)
     same, note = _alike(frame, {"energy": energy, "regularizer": regularizer, "domain": domain})
@@ -160,28 +163,47 @@ def evidence_files() -> list[Path]:
 
 def _check(k: int, rank: int | None, batch: int, tol: float, need: str) -> None:
     for name, value in (("k", k), ("batch", batch), ("rank", 1 if rank is None else rank)):
-        if value < 1:
-            raise RecordsError(f"{name} is {value}; it must be 1 or more.")
-    if not 0 < tol < 1:
+        if not isinstance(value, Integral) or value < 1:
+            raise RecordsError(f"{name} is {value!r}; it must be a whole number from 1 on.")
+    if not isinstance(tol, Real) or not 0 < tol < 1:
         raise RecordsError(f"tol is {tol!r}; it must lie between 0 and 1, for example 1e-6.")
     if need not in NEEDS:
         raise RecordsError(f"need is {need!r}; it must be one of {', '.join(NEEDS)}.")
 
 
+PLACES = {"backend": ("jax", "torch"), "device": ("cpu", "cuda"), "dtype": ("float64", "float32")}
+
+
+def _check_place(frame: pd.DataFrame, given: dict[str, str | None]) -> None:
+    """Refuse a framework, device or precision that no row has and no run could measure."""
+    for name, value in given.items():
+        known = dict.fromkeys([*PLACES[name], *map(str, frame[name].dropna().unique())])
+        if value is not None and value not in known:
+            raise RecordsError(f"{name} is {value!r}; it must be one of {', '.join(known)}.")
+
+
 def _alike(frame: pd.DataFrame, wanted: dict[str, str | None]) -> tuple[pd.DataFrame, str]:
     """Return the rows of the same energy, regularizer and set, else a sentence on what is missing."""
+    if frame.empty:
+        return frame, "The results hold no rows of comparisons: `gfy compare` measures some."
+    chosen: list[str] = []
     for name, text in wanted.items():
         if text is None:
             continue
+        if not isinstance(text, str):
+            raise RecordsError(
+                f"{name} is {text!r}; it must be a name, for example {frame[name].dropna().iloc[0]!r}."
+            )
         known = sorted({str(x) for x in frame[name].dropna()})
         found = [x for x in known if _plain(x) == _plain(text)]
         if not found:
             near = get_close_matches(_plain(text), [_plain(x) for x in known], 1)
             meant = [x for x in known if _plain(x) in near]
             hint = f" Did you mean {meant[0]}?" if meant else ""
-            listed = ", ".join(known) or "none at all"
-            return frame, f"No row has the {name} {text!r}; measured are {listed}.{hint}"
+            those = f"No row with {' and '.join(chosen)}" if chosen else "No row"
+            return frame, f"{those} has the {name} {text!r}; measured are {', '.join(known)}.{hint}"
         frame = frame[frame[name].isin(found)]
+        chosen.append(f"the {name} {found[0]}")
     return frame, ""
 
 
@@ -223,6 +245,15 @@ def _answered(evidence: Evidence, question: Question, rank: int | None, groups: 
 def _notes(evidence: Evidence, asked: Question, line: Line, rank: int | None, groups: list[str]) -> list[str]:
     notes = []
     if line.best is not None:
+        alike = {(k.regularizer, k.domain) for k in evidence.kinds} - {
+            (line.kind.regularizer, line.kind.domain)
+        }
+        if alike:
+            named = ", ".join(sorted(f"{r} on {d}" for r, d in alike))
+            notes.append(
+                f"This is for {line.kind.regularizer} on {line.kind.domain}; measured are also {named}: name yours "
+                "by regularizer and domain."
+            )
         if rank is not None and line.kind.rank not in (None, rank):
             notes.append(f"Rank {rank} was not measured; this is rank {line.kind.rank}.")
         if len(groups) > 1:
@@ -309,7 +340,7 @@ def _nothing(r: Recommendation) -> list[str]:
     if far:
         near = min(far, key=lambda c: (c.distance, c.time))
         return [
-            f"The evidence is too far to recommend: {near.reason} on {where}.",
+            f"The evidence on {where} is too far to recommend: {near.reason}.",
             f"There {near.label()} was certified; its growth gives {seconds(near.time)} here ({seconds(near.low)} to "
             f"{seconds(near.high)}).",
         ]

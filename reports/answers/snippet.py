@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ REGULARIZERS = {"Tsallis": "Tsallis(alpha)"}
 INPUTS = {
     "LinearQuadratic": "u=u, U=U",
     "Pairwise": "u=u, A=A",
+    "Hopfield": "u=u, X=X",
     "InputConvexNetwork": "u=u, W0=W0, b0=b0, Wz=Wz, Wp=Wp, b1=b1, wz=wz",
     "Spen": "u=u, W1=W1, b1=b1, W2=W2, b2=b2",
     "ConcaveSpen": "u=u, W1=W1, b1=b1, W2=W2, b2=b2",
@@ -69,11 +71,11 @@ def three_lines(
 
 def compare_line(kind: Kind | None, k: float, batch: float, question: Question) -> str:
     """Return the command that measures the question itself: framework, gradient mode, accuracy and size are
-    all named."""
+    all named, and quoted for a shell, since names come from files."""
     place = question.place
     options = [
-        f"--backend {place.backend}" if place.backend else "",
-        f"--device {place.device} --dtype {place.dtype}",
+        f"--backend {shlex.quote(place.backend)}" if place.backend else "",
+        f"--device {shlex.quote(place.device)} --dtype {shlex.quote(place.dtype)}",
         f"--gradient {'implicit' if question.need == 'argmax-gradient' else 'envelope'} --tol {question.accuracy:g}",
     ]
     if kind is None:
@@ -82,4 +84,6 @@ def compare_line(kind: Kind | None, k: float, batch: float, question: Question) 
         )
     given = {"k": k, "batch": batch, "rank": float("nan") if kind.rank is None else kind.rank}
     sizes = ", ".join(f"{name}={int(x)}" for name, x in given.items() if x == x)
-    return " ".join(["gfy compare", *filter(None, options), f"--problem '{kind.family}({sizes})'"])
+    return " ".join(
+        ["gfy compare", *filter(None, options), f"--problem {shlex.quote(f'{kind.family}({sizes})')}"]
+    )

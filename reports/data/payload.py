@@ -39,7 +39,8 @@ def embedded(frame: pd.DataFrame, links: Links, limit: int = ROW_LIMIT) -> pd.Da
 
 
 def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None) -> str:
-    """Return the rows `packed`; `numbers` gives the kind of problem of a row by its id, where it has one."""
+    """Return the rows `packed`; `numbers` gives the kind of problem of a row by its id, where it has one; then the
+    machine of each row is told too, so that no chart mixes machines."""
     frame = frame.sort_values(
         "status", key=lambda status: status != "ok", kind="stable"
     )  # measured rows come first
@@ -57,6 +58,8 @@ def payload(frame: pd.DataFrame, links: Links, numbers: pd.Series | None = None)
     }  # fmt: skip
     if numbers is not None:
         content["kinds"] = frame["id"].map(numbers).fillna(-1).astype(int).tolist()
+        codes, groups = pd.factorize(frame["group"])
+        content["groups"] = {"d": groups.tolist(), "c": codes.tolist()}
     return packed(content)
 
 

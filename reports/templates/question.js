@@ -50,7 +50,8 @@ window.gfyData.then(({ evidence: E }) => {
   };
   const before = (a, b) => {
     if (a.state === CERTIFIED && b.state === CERTIFIED) return a.time < b.time;
-    return a.state === CERTIFIED || (b.state !== CERTIFIED && (b.state === REFUSED || b.state === ABSENT));
+    const rank = (c) => [0, 3, 2][c.state] ?? 1; // certified, failed, not measured there; what does not apply comes last
+    return rank(a) < rank(b);
   };
   const overlap = (a, b) => Math.max(a.high, R.practical * a.time) >= b.low;
   const tie = (a, b) => overlap(a, b) && b.time < R.tie * a.time;
@@ -96,26 +97,31 @@ window.gfyData.then(({ evidence: E }) => {
       : overlap(first, second) ? `likely ${ratio} × faster than ${second.solver}, intervals overlap` : `${ratio} × faster than ${second.solver}`;
     return words + (first.distance ? `; estimated, ${first.distance.toFixed(1)} decades from what was measured` : "");
   };
+  // For a shell: names come from files, and this text is copied into a terminal.
+  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
   const command = (q, line) => {
     const mode = q.need === "argmax-gradient" ? "implicit" : "envelope";
     const sizes = [["k", line.k], ["batch", line.batch], ["rank", line.kind.rank]].filter(([, x]) => x !== null).map(([n, x]) => `${n}=${x}`).join(", ");
-    return `gfy compare --backend ${q.backend} --device ${q.device} --dtype ${q.dtype} --gradient ${mode} --tol ${q.accuracy} --problem '${line.kind.family}(${sizes})'`;
+    const place = `--backend ${quoted(q.backend)} --device ${quoted(q.device)} --dtype ${quoted(q.dtype)}`;
+    return `gfy compare ${place} --gradient ${mode} --tol ${q.accuracy} --problem ${quoted(`${line.kind.family}(${sizes})`)}`;
+  };
+  const copy = async (button, label, text) => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = make("textarea", text); // where the page was opened from disk
+      document.body.append(area); area.select(); document.execCommand("copy"); area.remove();
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 1500);
   };
   const copier = (label, text) => {
     const b = make("button", label, { type: "button", class: "copy", title: text });
-    b.addEventListener("click", async () => {
-      try { await navigator.clipboard.writeText(text); } catch {
-        const area = make("textarea", text); // where the page was opened from disk
-        document.body.append(area); area.select(); document.execCommand("copy"); area.remove();
-      }
-      b.textContent = "Copied";
-      setTimeout(() => { b.textContent = label; }, 1500);
-    });
+    b.addEventListener("click", () => copy(b, label, text));
     return b;
   };
 
   const { SHAPES, colour, shape, chart } = window.gfyCharts(E.solvers);
   let open = null;
+  let lost = []; // what the address asks for and the page does not have
   const draw = () => {
     const q = ask();
     const lines = answer(q);
@@ -133,7 +139,14 @@ window.gfyData.then(({ evidence: E }) => {
     const place = [{ jax: "JAX", torch: "PyTorch", numpy: "NumPy" }[q.backend] ?? q.backend, q.device, q.dtype];
     for (const name of ["k", "batch"]) if (q[name] !== null) place.push(`${name} = ${q[name]}`);
     const answered = lines.filter((l) => l.best).length;
-    said.textContent = `${place.join(", ")}: ${E.needs[q.need]}, certified to ${power(Number(q.accuracy))}. ${answered} of ${lines.length} problems have an answer.`;
+    const words = [`${place.join(", ")}: ${E.needs[q.need]}, certified to ${power(Number(q.accuracy))}. ${answered} of ${lines.length} problems have an answer.`];
+    for (const node of form.querySelectorAll("input")) {
+      const wrong = node.value.trim() !== "" && q[node.name] === null;
+      node.setAttribute("aria-invalid", wrong);
+      if (wrong) words.push(`${node.name} is ${node.value.trim()}, which is left out: it must be a whole number from 1 on.`);
+    }
+    if (lost.length) words.push(`The address also asks for ${lost.join(", ")}, which this page does not have.`);
+    said.textContent = words.join(" ");
   };
   const row = (q, line, solvers) => {
     const tr = make("tr");
@@ -209,9 +222,10 @@ window.gfyData.then(({ evidence: E }) => {
   });
   const rowsOf = (q, line) => {
     const { data, value, number } = window.gfyRows;
+    const group = data.groups.d.indexOf(q.machine); // -1 where one machine alone was measured
     const out = [];
     for (let i = 0; i < data.n; i += 1) {
-      if (data.kinds[i] !== line.number || value("backend", i) !== q.backend || value("device", i) !== q.device || value("dtype", i) !== q.dtype) continue;
+      if (data.kinds[i] !== line.number || (group >= 0 && data.groups.c[i] !== group) || value("backend", i) !== q.backend || value("device", i) !== q.device || value("dtype", i) !== q.dtype) continue;
       const r = { id: value("id", i), solver: value("solver", i), gradient: value("gradient", i) };
       for (const n of ["k", "batch", "tol", "gap_rel", "steady_s", "backward_s", "argmax_grad_s", "steps", "grad_error", "argmax_grad_error", "grad_bound", "compile_s", "backward_compile_s", "break_even", "temp_bytes", "backward_temp_bytes", "peak_host_bytes", "loaded"]) r[n] = data.columns[n] ? number(value(n, i)) : null;
       out.push(r);
@@ -277,33 +291,28 @@ window.gfyData.then(({ evidence: E }) => {
     return [list, ...parts, ...(names.length ? [picks, box] : []), measure, shut];
   };
   // The address carries the question: read it at the start, write it at every change.
+  // It holds all of the question, since another build of the page may begin with another one.
   const fields = [...form.querySelectorAll("select,input")];
-  const preset = Object.fromEntries(fields.map((n) => [n.name, n.value]));
-  const given = new URLSearchParams(location.search);
-  for (const node of fields) {
-    node.disabled = false;
-    const wanted = given.get(node.name);
-    if (wanted !== null && (node.tagName === "INPUT" ? /^[0-9]+$/.test(wanted) : [...node.options].some((o) => o.value === wanted))) node.value = wanted;
+  for (const node of fields) node.disabled = false;
+  for (const [name, wanted] of new URLSearchParams(location.search)) {
+    const node = fields.find((n) => n.name === name);
+    const option = node?.options && [...node.options].find((o) => o.value === wanted || Number(o.value) === Number(wanted)); // 1e-6 is 1e-06
+    if (option || node?.tagName === "INPUT") node.value = option ? option.value : wanted;
+    else lost.push(`${name} = ${wanted}`);
   }
   const address = () => {
-    const p = new URLSearchParams();
-    for (const node of fields) if (node.value.trim() && node.value !== preset[node.name]) p.set(node.name, node.value.trim());
-    const text = p.toString();
-    return location.pathname + (text ? "?" + text : "");
+    const asked = fields.filter((n) => n.value.trim()).map((n) => [n.name, n.value.trim()]);
+    return `${location.pathname}?${new URLSearchParams(asked)}`;
   };
   const changed = () => {
+    lost = [];
     try { history.replaceState(null, "", address()); } catch { /* some browsers refuse this for files; the link button still works */ }
     draw();
   };
   for (const node of fields) node.addEventListener(node.tagName === "INPUT" ? "input" : "change", changed);
   form.addEventListener("submit", (e) => e.preventDefault());
   share.hidden = false;
-  share.addEventListener("click", async () => {
-    const link = new URL(address(), location.href).href;
-    try { await navigator.clipboard.writeText(link); } catch { /* the address bar has it */ }
-    share.textContent = "Copied";
-    setTimeout(() => { share.textContent = "Copy link"; }, 1500);
-  });
+  share.addEventListener("click", () => copy(share, "Copy link", new URL(address(), location.href).href));
   draw();
   window.gfyAnswer = (q) => answer({ machine: undefined, problem: "", k: null, batch: null, ...q }).map((l) => [l.kind.name, l.k, l.batch, l.best ? l.best.solver : null, l.best ? l.best.time : null, sure(l)]);
 });

@@ -59,6 +59,9 @@ def test_every_verb_shows_help_with_an_example() -> None:
         assert "Usage" in done.output, verb
 
 
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
+
+
 def test_mistakes_get_a_sentence_and_exit_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +76,13 @@ def test_mistakes_get_a_sentence_and_exit_2(
         (["reproduce", "multilable"], "`gfy reproduce` has no 'multilable'. Did you mean multilabel?"),
         (["train", "--rate", "-1"], "--rate"),
         (["archive", "list", "--since", "soon"], "--since must be a day such as 2026-11-01"),
+        (["records", "show", str(PUBLISHED / "theory.sqlite"), "zz"], "No row of"),
+        (["records", "show", str(PUBLISHED / "theory.sqlite"), ""], "give more of it"),
+        (
+            ["report", "--results", str(PUBLISHED)],
+            "is a folder; name a result file in it: it holds bars.sqlite",
+        ),
+        (["recommend", "--energy", "Pairwise", "--k", "5", "--backend", "pytorch"], "one of jax, torch"),
     ):
         monkeypatch.setattr(sys, "argv", ["gfy", *args])
         with pytest.raises(SystemExit) as ended:

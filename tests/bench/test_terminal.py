@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from bench.cli import app
 from bench.commands.terminal import folded, show
 from bench.store import RecordsError, Store
 
@@ -58,6 +60,23 @@ def test_a_terminal_breaks_names_at_their_hyphens(capsys: pytest.CaptureFixture[
 def test_wide_folds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     show(COLUMNS, ROWS, wide=True)
     assert "quadratic-gini-simplex with a longer name still" in capsys.readouterr().out
+
+
+LISTS = [["list", "suites"], ["data", "list"], ["archive", "list"], ["doctor"]]
+
+
+@pytest.mark.parametrize("asked", LISTS, ids=" ".join)
+def test_every_list_is_tab_separated_in_a_pipe(asked: list[str]) -> None:
+    lines = CliRunner().invoke(app, asked).stdout.splitlines()
+    assert all(len(line.split("\t")) > 1 for line in lines[:2]), lines[:2]
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("asked", LISTS, ids=" ".join)
+def test_no_list_cuts_a_name_in_a_terminal(asked: list[str]) -> None:
+    said = CliRunner().invoke(app, asked).stdout
+    assert len(said.splitlines()) > 3
+    assert "…" not in said
 
 
 def row(**given: Any) -> dict[str, Any]:

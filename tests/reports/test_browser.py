@@ -20,6 +20,7 @@ QUIET = [
     "--disable-sync", "--no-first-run",
 ]  # fmt: skip
 EVIL = "<script>alert(1)</script>"
+FAMILY = 'it\'s `id` $(id); "mine"'
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +261,7 @@ def test_torch_with_derivatives_at_k_80_is_answered(browser: Any, dense: Path):
     assert "JaxoptBoxCDQP" not in page.inner_text("#answers thead")
     # The address carries the question: whoever opens it meets the same answer.
     shared = page.url
-    assert "backend=torch&need=argmax-gradient&k=80" in shared
+    assert "backend=torch&need=argmax-gradient&device=cpu&dtype=float64&accuracy=1e-06&k=80" in shared
     other = watched.context.new_page()
     other.goto(shared)
     assert other.inner_text("#answers td.use") == use
@@ -268,6 +269,63 @@ def test_torch_with_derivatives_at_k_80_is_answered(browser: Any, dense: Path):
     other.select_option("[name=need]", "loss-gradient")
     assert other.inner_text("#answers td.use").startswith("A implicit")
     assert watched.said == []
+    watched.context.close()
+
+
+def test_a_link_is_read_as_written_and_what_the_page_lacks_is_said(browser: Any, dense: Path):
+    watched = Watched(browser, dense)
+    page = watched.page
+    page.goto(watched.url + "?backend=torch&accuracy=1e-6&device=tpu&framework=x&k=80&batch=<b>1e3</b>")
+    assert [page.input_value(f"[name={n}]") for n in ("backend", "accuracy", "device")] == [
+        "torch",
+        "1e-06",
+        "cpu",
+    ]
+    told = page.inner_text("#said")
+    assert told.startswith("PyTorch, cpu, float64, k = 80: the loss")
+    assert "batch is <b>1e3</b>, which is left out: it must be a whole number from 1 on." in told
+    assert "asks for device = tpu, framework = x, which this page does not have" in told
+    assert page.get_attribute("[name=batch]", "aria-invalid") == "true"
+    page.fill("[name=batch]", "128")
+    page.select_option("[name=backend]", "jax")  # the page opens with it: the link says it all the same
+    assert "which" not in page.inner_text("#said")
+    assert page.get_attribute("[name=batch]", "aria-invalid") == "false"
+    assert "backend=jax&need=loss-gradient" in page.url
+    assert watched.said == []
+    watched.context.close()
+
+
+def test_a_command_is_quoted_and_a_mode_that_does_not_apply_hides_no_other(
+    browser: Any, synthetic: Any, tmp_path: Path
+):
+    import shlex
+
+    rows = [
+        synthetic.row(family=FAMILY, problem="p", k=50, gradient="implicit", argmax_grad_s=1.0, argmax_grad_error=0.0),
+        synthetic.row(family=FAMILY, problem="p", k=50, gradient="unrolled", status="unsupported", reason="no steps"),
+    ]  # fmt: skip
+    path = synthetic.store(tmp_path / "s.sqlite", pd.DataFrame(rows))
+    watched = Watched(browser, build_report([path], tmp_path / "out", ["html"]))
+    watched.page.goto(watched.url + "?need=argmax-gradient&k=80000")
+    offered = watched.page.get_attribute("#answers button.copy", "title")
+    assert shlex.split(offered)[-1] == f"{FAMILY}(k=80000, batch=256, rank=1)"
+    watched.page.click("button.open")
+    told = watched.page.inner_text("tr.detail ul")
+    assert told.startswith("not measured: the nearest certified size is")
+    assert "does not apply" not in told
+    watched.context.close()
+
+
+def test_no_chart_mixes_machines(browser: Any, synthetic: Any, tmp_path: Path):
+    rows = [synthetic.row(solver=s, machine=m) for m, names in (("m1", "AB"), ("m2", "ABC")) for s in names]
+    path = synthetic.store(tmp_path / "s.sqlite", pd.DataFrame(rows))
+    watched = Watched(browser, build_report([path], tmp_path / "out", ["html"]))
+    for machine, solvers in (("m1", "AB"), ("m2", "ABC")):
+        watched.page.select_option("[name=machine]", machine)
+        watched.page.click("button.open")
+        assert len(watched.page.query_selector_all("tr.detail .picks input")) == len(solvers)
+        dots = watched.page.query_selector_all("tr.detail figure:first-of-type g[aria-label=dot] path")
+        assert len(dots) == len(solvers)
     watched.context.close()
 
 

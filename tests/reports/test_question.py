@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -145,6 +146,28 @@ def test_a_size_between_is_estimated_and_one_far_off_is_not_measured(synthetic):
     assert far.cells["A"].state == NOT_MEASURED
     assert sure(far) == "not measured"
     assert len(answer(found, ask(found, need="solve"))) == 2  # no size asked: a line per measured one
+
+
+def test_a_mode_that_does_not_apply_hides_no_mode_that_was_measured_elsewhere(synthetic):
+    base = {"steady_s": 1.0, "argmax_grad_s": 1.0, "argmax_grad_error": 0.0, "k": 50}
+    refused = {"gradient": "unrolled", "status": "unsupported", "reason": "it has no steps to unroll"}
+    found = evidence(
+        [synthetic.row(**base, gradient="implicit"), synthetic.row(**base, **refused),
+         synthetic.row(**base, **refused, solver="Refused")]
+    )  # fmt: skip
+    (far,) = answer(found, ask(found, need="argmax-gradient", k=10**5, batch=256))
+    assert far.cells["DualNewton"].state == NOT_MEASURED
+    assert "the nearest certified size" in far.cells["DualNewton"].reason
+    assert far.cells["Refused"].state == "does not apply"
+
+
+def test_the_command_that_measures_is_quoted_for_a_shell(synthetic):
+    family = 'it\'s `id` $(id); "mine"'
+    found = evidence([synthetic.row(family=family, backend="jax; id")])
+    (line,) = answer(found, ask(found, need="solve"))
+    words = shlex.split(line.measure)
+    assert words[words.index("--backend") + 1] == "jax; id"
+    assert words[-1] == f"{family}(k=174, batch=256, rank=1)"
 
 
 def test_the_preset_is_what_was_measured_most(synthetic):

@@ -12,7 +12,7 @@ import pytest
 from bench.store import RecordsError, Store
 from reports.answers import recommend as module
 from reports.answers.recommend import environment_backends, recommend
-from reports.answers.snippet import gradient_call, solver_call
+from reports.answers.snippet import gradient_call, solver_call, three_lines
 from reports.data.sources import default_results
 
 PAIRWISE = {"rank": 1, "batch": 256, "backend": "jax"}
@@ -169,9 +169,47 @@ def test_bad_questions_get_a_sentence(store: Path):
         ({"k": 0}, "k is 0"),
         ({"k": 5, "tol": 3.0}, "tol"),
         ({"k": 5, "need": "luck"}, "need"),
+        ({"k": "5"}, "k is '5'; it must be a whole number"),
+        ({"k": 5.5}, "k is 5.5"),
+        ({"k": 5, "tol": "small"}, "tol is 'small'"),
+        ({"k": 5, "backend": "pytorch"}, "backend is 'pytorch'; it must be one of jax, torch"),
+        ({"k": 5, "device": "gpu"}, "device is 'gpu'; it must be one of cpu, cuda"),
+        ({"k": 5, "dtype": "double"}, "dtype is 'double'; it must be one of float64, float32"),
+        ({"k": 5, "domain": 3}, "domain is 3; it must be a name, for example 'Box'"),
     ):
         with pytest.raises(RecordsError, match=word):
             recommend("pairwise", **given, results=[store])
+
+
+def test_one_file_may_be_named_alone(store: Path):
+    assert recommend("pairwise", 174, results=str(store), **PAIRWISE).measured
+
+
+def test_what_is_missing_is_said_of_the_rows_that_were_meant(synthetic, store: Path, tmp_path: Path):
+    asked = recommend("linear-quadratic", 64, regularizer="gini", domain="Box", results=[store]).text()
+    words = (
+        "with the energy LinearQuadratic and the regularizer Gini has the domain 'Box'; measured are Simplex."
+    )
+    assert words in asked
+    other = synthetic.store(tmp_path / "other.sqlite", pd.DataFrame([synthetic.trained()]))
+    assert "hold no rows of comparisons" in recommend("Pairwise", 5, results=[other]).text()
+
+
+def test_other_problems_with_the_energy_are_named(store: Path):
+    several = recommend("pairwise", 174, results=[store], **PAIRWISE)
+    assert "measured are also" in several.text()
+    one = recommend("pairwise", 174, results=[store], regularizer=several.line.kind.regularizer, **PAIRWISE)
+    assert "measured are also" not in one.text()
+
+
+def test_the_code_names_every_input_of_an_energy():
+    gfy = pytest.importorskip("gfy")
+    from reports.data.words import ENERGIES
+
+    for energy in ENERGIES:
+        (call,) = (n for n in ast.walk(ast.parse(three_lines("A", "none", "solve", energy, None, None)))
+                   if isinstance(n, ast.Call) and ast.unparse(n.func) == f"gfy.{energy}.Input")  # fmt: skip
+        assert tuple(k.arg for k in call.keywords) == getattr(gfy, energy).Input._fields, energy
 
 
 def test_calls_as_code():
@@ -209,7 +247,7 @@ def test_a_problem_of_the_users_own(monkeypatch: pytest.MonkeyPatch):
     gfy.recommend("Pairwise", 7, batch=3)
     assert given[0] == {
         "energy": "Pairwise", "regularizer": "BinaryGini", "domain": "Box", "k": 7, "batch": 20, "rank": 2,
-        "backend": "numpy", "dtype": "float32", "device": "cpu", "need": "argmax-gradient",
+        "backend": None, "dtype": "float32", "device": "cpu", "need": "argmax-gradient",
     }  # fmt: skip
     assert given[1] == {"energy": "Pairwise", "k": 7, "batch": 3}
     with pytest.raises(gfy.errors.GfyValueError, match="with its input"):

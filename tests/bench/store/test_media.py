@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 import sqlite3
 import subprocess
@@ -15,7 +14,7 @@ from hostile import NAMES
 
 from bench.store import RecordsError, Store, load
 from bench.store.maintenance import export, verify
-from bench.store.media import csv_text, file_name, terminal, visible
+from bench.store.media import csv_text, file_name, visible
 
 MACHINE = {"machine": "m", "machine_info": {"cpu": "x"}}
 
@@ -41,19 +40,19 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_reaches_a_terminal_as_anything_but_itself(name: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def test_no_name_reaches_a_terminal_as_anything_but_itself(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bench.commands import terminal
 
     shown = visible(name)
     assert not any(ord(c) < 32 and c not in "\n\t" for c in shown)
     shown.encode()
-    console = Console(file=io.StringIO(), force_terminal=True, width=20000, color_system=None, no_color=True)
-    table = Table("x")
-    table.add_row(terminal(name))
-    console.print(table)
-    assert shown in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b]8" not in console.file.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr(terminal, "interactive", lambda: True)
+    terminal.show(["x"], [[name]], wide=True)
+    said = capsys.readouterr().out
+    assert shown in said
+    assert "\x1b]8" not in said
 
 
 @pytest.mark.parametrize("name", NAMES)
