@@ -161,7 +161,7 @@ def _check_values(energy: Any, v: Input) -> None:
 
 
 def _check_some(energy: Any, v: Input) -> None:
-    """Raise where one of the first examples has a matrix that `_check_values` finds too dear to look at in each call."""
+    """Raise as `_check_values` for the first examples, where looking at all of them in each call takes too long."""
     cost = _cost(energy, v)
     if cost <= _CHEAP:
         return

@@ -68,7 +68,7 @@ def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -
 
 
 def in_numpy(problem: InnerProblem) -> bool:
-    """Return whether a solve needs no framework: the energy's derivatives are formulas, or it is solved by its kinks."""
+    """Return whether a solve needs no framework: derivatives are formulas, or kinks are solved by multipliers."""
     energy = problem.energy
     return energy.array_api and (energy.explicit_hessian or energy.kinked) and hasattr(energy, "ranks")
 
