@@ -31,6 +31,7 @@ from gfy.problem import InnerProblem
 from gfy.protocols import Array, Input
 
 _CHEAP = 200_000  # Operations that an eigenvalue check may need at every call; a solve may take no longer.
+_ONCE = 100_000_000  # Operations that it may need at the first call of each shape, on as many examples as that allows.
 
 
 @contextmanager
@@ -98,6 +99,7 @@ def admit(problem: InnerProblem, v: Any, k: int | None = None) -> Given:
         known = _SOUND.setdefault(problem.energy, set())
         if len(known) >= _MOST_SOUND:
             known.clear()
+        _check_some(problem.energy, v)
         known.add(look)
     found = Given(problem, v, dtype).sized(k)
     try_claim(found.problem, found.v)
@@ -146,16 +148,27 @@ def check_input(problem: InnerProblem, v: Any) -> Input:
 
 
 def _check_values(energy: Any, v: Input) -> None:
-    """Raise where a value is NaN or infinite, or where an energy that claims to be concave is not and that is
-    cheap to see."""
-    concave = concavity_is_asked(energy, v) or (energy.concave and DEBUG.get())
+    """Raise where a value is NaN or infinite, or where it is cheap to see that a matrix is not symmetric or that
+    an energy that claims to be concave is not."""
+    asked = _cost(v) <= _CHEAP or DEBUG.get()
 
     def values(w: Input) -> None:
         refuse_not_finite(w, energy.name)
-        if concave:
+        if asked:
             _raise(energy.concavity_violation(w))
 
     with_values(values, v)
+
+
+def _check_some(energy: Any, v: Input) -> None:
+    """Raise as `_check_values` for the first examples, where looking at all of them in each call takes too long."""
+    cost = _cost(v)
+    if cost <= _CHEAP:
+        return
+    batch = energy.batch_shape(v)
+    some = max(1, int(_ONCE * math.prod(batch[:1]) / cost))
+    parts = (x[:some] if n and n == len(batch) else x for x, n in zip(v, energy.axes(v), strict=True))
+    with_values(lambda w: _raise(energy.concavity_violation(w)), type(v)(*parts))
 
 
 def concavity_is_asked(energy: Any, v: Input) -> bool:

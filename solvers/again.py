@@ -68,9 +68,9 @@ def better(problem: InnerProblem, v: Input, first: Solution, second: Solution) -
 
 
 def in_numpy(problem: InnerProblem) -> bool:
-    """Return whether the energy's derivatives need no framework."""
+    """Return whether a solve needs no framework: derivatives are formulas, or kinks are solved by multipliers."""
     energy = problem.energy
-    return energy.array_api and energy.explicit_hessian and hasattr(energy, "ranks")
+    return energy.array_api and (energy.explicit_hessian or energy.kinked) and hasattr(energy, "ranks")
 
 
 def _examples(problem: InnerProblem, v: Any, batch: tuple[int, ...], which: np.ndarray) -> Any:

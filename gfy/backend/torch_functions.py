@@ -47,6 +47,11 @@ ARGMAX_ONCE = (
     "they are exact, or Unrolled; second derivatives of the loss and of the conjugate are offered through Implicit."
 )
 
+CHANGED = (
+    "a tensor of v was changed in place after the argmax was computed, so that dp*/dv at that v is lost: call backward "
+    "before the change, or change a clone"
+)
+
 
 class Once(torch.autograd.Function):
     """Pass x unchanged; its pullback may be differentiated in the cotangent, and is refused in what x depends on."""

@@ -12,10 +12,19 @@ import torch
 
 from gfy.backend import torch_fused
 from gfy.backend.eager import Eager
-from gfy.backend.torch_functions import ARGMAX_ONCE, Once, Widened, gradient, hessian_product, narrows
+from gfy.backend.torch_functions import (
+    ARGMAX_ONCE,
+    CHANGED,
+    Once,
+    Widened,
+    gradient,
+    hessian_product,
+    narrows,
+)
 from gfy.backend.torch_recompute import recomputed
 from gfy.backend.torch_staged import Measured
 from gfy.backend.tree import leaves, tree_map, unflatten
+from gfy.errors import GfyValueError
 
 # This many times the examples that fit the cache are computed at once, because eager torch takes a fixed time
 # per call.
@@ -88,10 +97,15 @@ class TorchBackend(Eager):
         self, p: Any, v: Any, image: Callable[[Any, Any], Any], system: Callable[[Any, Any], Any]
     ) -> Any:
         fixed = self.stop_gradient(v)
-        solution = self.custom_vjp(
-            lambda moved: (p + torch.zeros_like(moved), None),
-            lambda _, g: (system(fixed, p)[1](g),),
-        )
+        read = [x for x in leaves(fixed) if isinstance(x, torch.Tensor) and self.is_concrete(x)]
+        read = [(x, x._version) for x in read if not x.is_inference()]
+
+        def pull(_: Any, g: Any) -> tuple[Any]:
+            if any(x._version != version for x, version in read):
+                raise GfyValueError(CHANGED)
+            return (system(fixed, p)[1](g),)
+
+        solution = self.custom_vjp(lambda moved: (p + torch.zeros_like(moved), None), pull)
         return solution(image(v, p))
 
     def stage(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,14 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from gfy.protocols import Array
 
 
 def served(u: Array, A: Array, p: Array, q: Array) -> bool:
-    """Return whether all have one batch shape, p and q are constants, and plain autograd runs, not `torch.func`."""
-    constant = not (p.requires_grad or q.requires_grad or torch._C._are_functorch_transforms_active())
-    return constant and u.shape == p.shape == q.shape == A.shape[:-1]
+    """Return whether all have one batch shape, p and q are constants, and derivatives are those of a backward pass."""
+    forward = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return (
+        not (p.requires_grad or q.requires_grad or forward) and u.shape == p.shape == q.shape == A.shape[:-1]
+    )
 
 
 def difference(u: Array, A: Array, p: Array, q: Array, slope: Array | None) -> Array:

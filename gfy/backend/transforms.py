@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-# Errors of torch.func hold these texts: "vmap:" where a loop asks for values, "setup_context" where a
-# backward pass has no rule.
-_SIGNS = ("vmap:", "setup_context")
+# Errors of torch hold these texts: "vmap:" where a loop asks for values, "setup_context" and "jvp function" where a
+# backward pass has no rule for another kind of derivative.
+_SIGNS = ("vmap:", "setup_context", "jvp function")
 
 
 def refusal(error: Exception) -> str | None:
-    """Return the sentence for an error that torch.func raised inside a call of ours, or None for any other error."""
+    """Return the sentence for an error that a transform of torch raised inside a call, or None for any other error."""
     torch = sys.modules.get("torch")
     if torch is None or not any(sign in str(error) for sign in _SIGNS):
         return None
-    if torch._C._functorch.peek_interpreter_stack() is None:
+    forward = torch.autograd.forward_ad._current_level >= 0
+    if torch._C._functorch.peek_interpreter_stack() is None and not forward:
         return None
     return (
-        "torch.func's vmap, jacrev, jacfwd and hessian do not reach through this call, whose steps depend on values "
-        "and whose derivative is a backward pass: give batch axes in v, where leading axes are batch, and take "
-        "Jacobians with torch.autograd.functional.jacobian"
+        "torch.func's vmap, jacrev, jacfwd and hessian, and forward-mode derivatives, do not reach through this call, "
+        "whose steps depend on values and whose derivative is a backward pass: give batch axes in v, where leading "
+        "axes are batch, and take Jacobians with torch.autograd.functional.jacobian"
     )
 
 

@@ -230,4 +230,5 @@ class Zero(Regularizer):
 
 def check_positive(value: float, argument: str) -> None:
     if not (isinstance(value, int | float) and 0 < value < math.inf):
-        raise GfyValueError(f"{argument} must be a positive number, got {value!r}")
+        hint = "" if isinstance(value, int | float) else ": give an int or a float of Python, float(...)"
+        raise GfyValueError(f"{argument} must be a positive number, got {value!r}{hint}")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from gfy.problem import InnerProblem
 from gfy.protocols import Solution, Stop
@@ -192,6 +193,7 @@ def transformed() -> bool:
         torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._len_torch_function_stack() > 0
+        or forward_ad._current_level >= 0
         or torch.compiler.is_compiling()
     )
 

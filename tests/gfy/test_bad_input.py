@@ -67,6 +67,27 @@ def test_concavity_that_is_claimed_is_checked(asarray: Make) -> None:
         )
 
 
+@pytest.mark.parametrize("concave", [True, False])
+@pytest.mark.parametrize(("batch", "k"), [(3, 4), (70, 15), (2, 90)])
+def test_a_matrix_that_is_not_symmetric_is_refused_at_any_size(
+    batch: int, k: int, concave: bool, asarray: Make
+) -> None:
+    """Above 200,000 operations it was solved, with a p off by 0.4 and `converged`."""
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(concave=concave), gfy.BinaryGini(), BOX)
+    u, upper = asarray(np.ones((batch, k))), -np.eye(k) - np.triu(np.full((k, k), 0.01), 1)
+    for U in (upper, np.broadcast_to(upper, (batch, k, k)).copy()):
+        v = gfy.LinearQuadratic.Input(u, asarray(U))
+        for call in (gfy.argmax, gfy.conjugate, lambda problem, v: gfy.FenchelYoungLoss(problem)(v, u)):
+            with pytest.raises(gfy.GfyValueError, match="must be symmetric"):
+                call(problem, v)
+
+
+def test_concavity_that_is_claimed_is_checked_once_where_it_is_dear(asarray: Make) -> None:
+    problem = gfy.InnerProblem(gfy.LinearQuadratic(), gfy.BinaryGini(), BOX)
+    with pytest.raises(gfy.GfyValueError, match="eigenvalue 1 > 0"):
+        gfy.argmax(problem, gfy.LinearQuadratic.Input(asarray(np.zeros((2, 91))), asarray(np.eye(91))))
+
+
 def test_mixed_frameworks() -> None:
     torch = pytest.importorskip("torch")
     jnp = pytest.importorskip("jax.numpy")

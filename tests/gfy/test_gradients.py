@@ -395,3 +395,39 @@ def test_implicit_refuses_what_nothing_makes_strictly_concave() -> None:
     for energy in (gfy.Spen("softplus"), gfy.LinearQuadratic(concave=False), gfy.Bilinear()):
         problem = gfy.InnerProblem(energy, gfy.Zero(), gfy.Box(0.0, 1.0))
         assert "not strongly convex" in str(gfy.Implicit().unsupported(problem, solvers.ProjectedGradient()))
+
+
+def test_a_tensor_of_v_that_changed_before_backward_is_refused() -> None:
+    """The derivative was taken at the changed tensor, without a word."""
+    torch = pytest.importorskip("torch")
+    problem = gfy.InnerProblem(gfy.Pairwise(), gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+    rng = np.random.default_rng(0)
+    u, A = (torch.tensor(rng.normal(size=shape)) for shape in ((3, 4), (3, 4, 2)))
+    p = gfy.argmax(problem, gfy.Pairwise.Input(u.requires_grad_(), A), gradient="implicit")
+    p.sum().backward(retain_graph=True)
+    A.mul_(3)
+    with pytest.raises(gfy.GfyValueError, match="changed in place"):
+        p.sum().backward()
+
+
+def test_forward_mode_derivatives_of_torch_are_right_or_refused() -> None:
+    """The tangent of a loss was dropped without a word."""
+    torch = pytest.importorskip("torch")
+    from torch.autograd import forward_ad
+
+    rng = np.random.default_rng(0)
+    A, u, y, step = (torch.tensor(rng.uniform(size=shape)) for shape in ((3, 4, 2), *3 * [(3, 4)]))
+    for energy, make in (
+        (gfy.Pairwise(), lambda x: gfy.Pairwise.Input(x, A)),
+        (gfy.Bilinear(), gfy.Bilinear.Input),
+    ):
+        problem = gfy.InnerProblem(energy, gfy.BinaryGini(), gfy.Box(0.0, 1.0))
+        loss = gfy.FenchelYoungLoss(problem)
+        wanted = (loss(make(u + 1e-6 * step), y) - loss(make(u - 1e-6 * step), y)) / 2e-6
+        with forward_ad.dual_level():
+            v = make(forward_ad.make_dual(u, step))
+            torch.testing.assert_close(
+                forward_ad.unpack_dual(loss(v, y)).tangent, wanted, rtol=1e-6, atol=1e-8
+            )
+            with pytest.raises(gfy.UnsupportedError, match="do not reach"):
+                gfy.argmax(problem, v, gradient="implicit")

@@ -162,6 +162,21 @@ def test_single_precision(backend: str) -> None:
         assert problems.relative_gap(problem, v, found.p).max() <= 1e-5
 
 
+def test_what_single_precision_leaves_is_solved_in_double_precision() -> None:
+    """Half of these networks of two layers were left unsolved, with relative gaps up to 7e-3."""
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(9)
+    shapes = {"u": (4,), "W0": (5, 4), "b0": (5,), "Wz": (6, 5), "Wp": (6, 4), "b1": (6,), "wz": (6,)}
+    leaves = {name: rng.normal(size=(40, *shape)) - (name in ("Wz", "wz")) for name, shape in shapes.items()}
+    v = problems.place(gfy.InputConvexNetwork.Input(**leaves), "torch", "float32")
+    for domain in (gfy.Box(0.0, 1.0), gfy.Simplex()):
+        problem = gfy.InnerProblem(gfy.InputConvexNetwork("relu"), gfy.SquaredNorm(0.05), domain)
+        found = solvers.Auto().solve(problem, v)
+        assert bool(found.converged.all())
+        certificate = gfy.certify(problem, v, found.p)
+        assert (certificate.gap <= 1e-5 * np.maximum(1, np.abs(certificate.value))).all()
+
+
 def test_sets_without_an_inside_and_weights_that_are_zero() -> None:
     torch = pytest.importorskip("torch")
     v = problems.place(inputs("spen", 6), "torch")
