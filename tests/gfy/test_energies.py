@@ -137,7 +137,7 @@ def test_bad_inputs_get_a_sentence() -> None:
         check(gfy.Pairwise(), np.zeros((2, 4)), np.zeros((2, 5, 1)))
     with pytest.raises(gfy.GfyValueError, match="batch axes that do not agree"):
         check(gfy.Pairwise(), np.zeros((2, 4)), np.zeros((3, 4, 1)))
-    with pytest.raises(gfy.GfyValueError, match="at least 2 axes"):
+    with pytest.raises(gfy.GfyValueError, match="must have 2 or more axes"):
         check(gfy.LinearQuadratic(), np.zeros(4), np.zeros(4))
     with pytest.raises(gfy.GfyValueError, match="5 rows but v has 4"):
         check(gfy.Bilinear(np.zeros((5, 3))), np.zeros((2, 4)))
