@@ -22,7 +22,9 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 
 ELSEWHERE, HOST = torch.device("cuda", 0), torch.device("cpu")
 STOP = gfy.Stop(tol=1e-9, max_steps=20)
-FOREIGN = ("CvxpyLayers",)  # A layer whose own torch code moves tensors in ways that this mode does not follow.
+FOREIGN = (
+    "CvxpyLayers",
+)  # A layer whose own torch code moves tensors in ways that this mode does not follow.
 SOLVERS = {name: getattr(solvers, name) for name in solvers.__all__ if name not in FOREIGN}
 MODES = {"envelope": gfy.Envelope(), "implicit": gfy.Implicit(), "unrolled": gfy.Unrolled(steps=2)}
 _READS = (torch.Tensor.numpy, torch.Tensor.__array__)
